@@ -1,0 +1,100 @@
+/*
+ * The frame of one operation: typed arguments in, result out, and between them
+ * the choice of a provider, copies to and from its memory, fallback, timing,
+ * counters and the error context. An entry point reads:
+ *
+ *		op_begin(&call, OP_CONV, &params, fcinfo);
+ *		x = op_input(&call, 0, "input");
+ *		...
+ *		conv_check(...);			every user error is raised here
+ *		op_output(&call, x->dtype, &shape);
+ *		op_execute(&call);
+ *		PG_RETURN_DATUM(op_datum(&call, 0));
+ */
+#ifndef OP_H
+#define OP_H
+
+#include "fmgr.h"
+#include "provider.h"
+#include "resident.h"
+
+typedef struct OpCall
+{
+	OpTask		task;			/* dtypes and shapes at once, data while a kernel runs */
+	FunctionCallInfo fcinfo;
+	int			nin;
+	int			nout;
+	struct varlena *flat[OP_MAX_INPUTS];	/* detoasted input, or NULL when resident */
+	ResidentTensor *resident[OP_MAX_INPUTS];
+	TensorShape result[OP_MAX_OUTPUTS]; /* as the caller sees it */
+	Datum		datum[OP_MAX_OUTPUTS];
+	ProviderId	provider;		/* that ran it */
+} OpCall;
+
+extern void op_begin(OpCall *call, OpId id, const void *params, FunctionCallInfo fcinfo);
+
+/*
+ * The next input of the task, from argument `argno`; NULL (and an absent input)
+ * when the argument is NULL. The shape may be replaced before op_execute by one
+ * of as many elements, when the kernel wants another view of the same bytes.
+ * ERROR 22P03 when the value is not a tensor; `name` is the argument's.
+ */
+extern TensorView *op_input(OpCall *call, int argno, const char *name);
+
+/* The next output of the task; same rule for the shape. */
+extern TensorView *op_output(OpCall *call, DType dtype, const TensorShape *shape);
+
+/* The next output of the task is not wanted. */
+extern void op_no_output(OpCall *call);
+
+/* Runs the task on the first provider that can. */
+extern void op_execute(OpCall *call);
+
+/* Output i as a bytea; NULL pointer datum where not wanted. */
+extern Datum op_datum(OpCall *call, int i);
+
+/* Arguments that are not tensors ----------------------------------------- */
+
+/*
+ * int[] argument `argno` into values[max]: how many there are, or -1 when it is
+ * NULL. ERROR 22004 for a NULL element, 22023 for more than one axis or more
+ * than `max` elements; `name` is the argument's.
+ */
+extern int	arg_ints(FunctionCallInfo fcinfo, int argno, const char *name, int64 *values, int max);
+
+extern int32 arg_int(FunctionCallInfo fcinfo, int argno, int32 dflt);
+extern bool arg_bool(FunctionCallInfo fcinfo, int argno, bool dflt);
+extern double arg_float8(FunctionCallInfo fcinfo, int argno, double dflt);
+
+/* Shape from int[]: ERROR 22023 for a negative size, 54000 over rank 8. */
+extern bool arg_shape(FunctionCallInfo fcinfo, int argno, const char *name, TensorShape *shape);
+
+/*
+ * A tensor argument to be read on the host: elements in C order, downloaded when
+ * it is resident; false when NULL.
+ */
+extern bool arg_tensor(FunctionCallInfo fcinfo, int argno, const char *name, TensorView *view);
+
+/* Only dtype and shape, reading (and downloading) no elements; data stays NULL. */
+extern bool arg_tensor_header(FunctionCallInfo fcinfo, int argno, const char *name, TensorView *view);
+
+/* Checks of one tensor or two ---------------------------------------------*/
+
+/* ERROR 22000 unless float32, float64, float16 or bfloat16. */
+extern void check_float(const char *name, const TensorView *t);
+
+/* ERROR 22000 unless b has a's type. */
+extern void check_same_dtype(const char *aname, const TensorView *a, const char *bname, const TensorView *b);
+
+/*
+ * Window options of an entry point: kernel size known, stride, padding and
+ * dilation at their arguments (-1: the option does not exist; NULL: 1, 0, 1, or
+ * the kernel's size for a stride with stride_is_kernel).
+ */
+extern void arg_window(FunctionCallInfo fcinfo, int nd, const int64 *kernel, int stride_arg,
+					   bool stride_is_kernel, int padding_arg, int dilation_arg, Window *window);
+
+/* " stride {1,1} padding {0,0,0,0} dilation {1,1}", for error contexts. */
+extern void window_describe(StringInfo buf, const Window *window);
+
+#endif							/* OP_H */

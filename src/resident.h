@@ -1,0 +1,45 @@
+/*
+ * Device buffers, and tensors that live on a device: the only place where
+ * device memory is born and dies. A resident tensor is an expanded object over
+ * bytea: PostgreSQL flattens it (downloads it) where it needs bytes.
+ */
+#ifndef RESIDENT_H
+#define RESIDENT_H
+
+#include "provider.h"
+#include "utils/expandeddatum.h"
+#include "utils/palloc.h"
+
+/* Owned by a memory context: resetting or deleting that is the one way to free. */
+typedef struct DeviceBuffer
+{
+	MemoryContextCallback callback;
+	ProviderId	provider;
+	const DeviceMemory *memory;
+	void	   *ptr;
+	Size		size;
+} DeviceBuffer;
+
+typedef struct ResidentTensor
+{
+	ExpandedObjectHeader hdr;
+	TensorView	view;			/* data is a device pointer */
+	ProviderId	provider;
+	DeviceBuffer *buffer;
+} ResidentTensor;
+
+/* NULL when the device is out of memory, with the reason. */
+extern DeviceBuffer *device_buffer_new(MemoryContext owner, ProviderId provider, Size size,
+									   char *reason, Size reason_size);
+
+/* A tensor of undefined elements in a child of `parent`; NULL when out of memory. */
+extern ResidentTensor *resident_new(MemoryContext parent, ProviderId provider, DType dtype,
+									const TensorShape *shape, char *reason, Size reason_size);
+
+/* The resident tensor behind a bytea datum, NULL when it is something else. */
+extern ResidentTensor *resident_from_datum(Datum value);
+
+/* Device buffers alive now. */
+extern int64 resident_live(void);
+
+#endif							/* RESIDENT_H */

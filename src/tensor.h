@@ -1,0 +1,88 @@
+/*
+ * Tensors as the extension sees them: an element type, a shape and where the
+ * elements are. A view describes memory and never owns it.
+ */
+#ifndef TENSOR_H
+#define TENSOR_H
+
+#include "lib/stringinfo.h"
+
+#define TENSOR_MAX_RANK 8
+
+/* Largest flat value: PostgreSQL's limit for a bytea, header included. */
+#define TENSOR_MAX_FLAT MaxAllocSize
+
+typedef enum DType
+{
+	DT_FLOAT32,
+	DT_FLOAT64,
+	DT_FLOAT16,
+	DT_BFLOAT16,
+	DT_UINT8,
+	DT_INT8,
+	DT_INT32,
+	DT_INT64,
+	DT_BOOL
+} DType;
+
+#define DT_COUNT (DT_BOOL + 1)
+
+/* Sets of element types, for what a provider can compute. */
+#define DT_BIT(dtype) (1u << (dtype))
+#define DT_FLOATS (DT_BIT(DT_FLOAT32) | DT_BIT(DT_FLOAT64) | DT_BIT(DT_FLOAT16) | DT_BIT(DT_BFLOAT16))
+
+typedef struct DTypeInfo
+{
+	const char *name;			/* as SQL says it: float32 */
+	const char *descr;			/* as NumPy writes it: <f4 */
+	int			size;			/* bytes an element */
+} DTypeInfo;
+
+extern const DTypeInfo dtype_info[DT_COUNT];
+
+/* Dimensions from the outermost in; a dimension may be 0. */
+typedef struct TensorShape
+{
+	int			rank;			/* 0 to TENSOR_MAX_RANK */
+	int64		dims[TENSOR_MAX_RANK];
+} TensorShape;
+
+/*
+ * Elements in C order, native byte order, aligned to their size, in host or
+ * device memory. data == NULL says that an optional tensor was not given (a
+ * tensor of no elements has a non-NULL data).
+ */
+typedef struct TensorView
+{
+	DType		dtype;
+	TensorShape shape;
+	void	   *data;
+} TensorView;
+
+extern int64 shape_numel(const TensorShape *shape);
+extern bool shape_equal(const TensorShape *a, const TensorShape *b);
+extern void shape_append(StringInfo buf, const TensorShape *shape);
+
+/* "{2,3,10,7}" in palloc'd memory, for messages. */
+extern char *shape_text(const TensorShape *shape);
+
+/* Type by its SQL name; ERROR 22023 that lists the names when unknown. */
+extern DType dtype_by_name(const char *name);
+
+/* Bytes of the elements; ERROR 54000 when a flat value could not hold them. */
+extern Size tensor_payload_size(DType dtype, const TensorShape *shape);
+
+/*
+ * View of a flat value; ERROR 22P03 when it is no tensor. The view points into
+ * the value where that is aligned, in C order and little-endian, else into a
+ * converted copy in the current memory context.
+ */
+extern void tensor_view_flat(struct varlena *flat, TensorView *view);
+
+/*
+ * New flat value in the current memory context with its header written; *data
+ * is where the elements go (uninitialised, 4-aligned and no more).
+ */
+extern struct varlena *tensor_new_flat(DType dtype, const TensorShape *shape, void **data);
+
+#endif							/* TENSOR_H */
