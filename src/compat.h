@@ -2,8 +2,6 @@
 #ifndef COMPAT_H
 #define COMPAT_H
 
-#include "postgres.h"
-
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
