@@ -6,4 +6,10 @@
 #include "varatt.h"
 #endif
 
+#if PG_VERSION_NUM >= 150000
+#define guc_reserve_prefix(prefix) MarkGUCPrefixReserved(prefix)
+#else
+#define guc_reserve_prefix(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
 #endif							/* COMPAT_H */

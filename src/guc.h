@@ -1,6 +1,6 @@
 /* The settings, cudnn_ops.*: what each one means is said in guc.c. */
-#ifndef GUC_H
-#define GUC_H
+#ifndef OPS_GUC_H
+#define OPS_GUC_H
 
 #include "provider.h"
 
@@ -8,4 +8,4 @@ extern Settings settings;
 
 extern void guc_init(void);
 
-#endif							/* GUC_H */
+#endif							/* OPS_GUC_H */

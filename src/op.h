@@ -24,11 +24,11 @@ typedef struct OpCall
 	FunctionCallInfo fcinfo;
 	int			nin;
 	int			nout;
-	struct varlena *flat[OP_MAX_INPUTS];	/* detoasted input, or NULL when resident */
-	ResidentTensor *resident[OP_MAX_INPUTS];
+	void	   *host[OP_MAX_INPUTS];	/* elements of a flat input */
+	ResidentTensor *resident[OP_MAX_INPUTS];	/* or where else they are */
 	TensorShape result[OP_MAX_OUTPUTS]; /* as the caller sees it */
 	Datum		datum[OP_MAX_OUTPUTS];
-	ProviderId	provider;		/* that ran it */
+	ProviderId	provider;		/* that is at work */
 } OpCall;
 
 extern void op_begin(OpCall *call, OpId id, const void *params, FunctionCallInfo fcinfo);
@@ -80,11 +80,39 @@ extern bool arg_tensor_header(FunctionCallInfo fcinfo, int argno, const char *na
 
 /* Checks of one tensor or two ---------------------------------------------*/
 
+/* ERROR 22000 unless t has `rank` axes; `layout` names them: "N, C, H, W". */
+extern void check_rank(const char *name, const TensorView *t, int rank, const char *layout);
+
+/* ERROR 22000 unless t has this shape, which `expected` explains. */
+extern void check_shape(const char *name, const TensorView *t, const TensorShape *shape, const char *expected);
+
+/* ERROR 22023 when an axis of the shape from `first` on is empty. */
+extern void check_not_empty(const char *name, const TensorShape *shape, int first);
+
+/* ERROR 22000 unless t is (N, C) and one to three spatial axes. */
+extern void check_spatial_rank(const char *name, const TensorView *t);
+
+/* ERROR 22023 when a spatial axis of the output `out` has no element. */
+extern void check_window_fits(const Window *window, const TensorShape *in, const TensorShape *out);
+
+/* (N, C, s..) becomes (N, C, S). */
+extern void merge_spatial(TensorShape *shape);
+
+/* ERROR 54000 when the bytes of a tensor of this shape can't be counted. */
+extern void check_size(DType dtype, const TensorShape *shape);
+
 /* ERROR 22000 unless float32, float64, float16 or bfloat16. */
 extern void check_float(const char *name, const TensorView *t);
 
 /* ERROR 22000 unless b has a's type. */
 extern void check_same_dtype(const char *aname, const TensorView *a, const char *bname, const TensorView *b);
+
+/*
+ * int[] argument of one element for all `nd` spatial axes, or one for each, none
+ * less than `least`; false when NULL. ERROR 22023 otherwise.
+ */
+extern bool arg_spatial(FunctionCallInfo fcinfo, int argno, const char *name, int nd, int64 least,
+						int64 *values);
 
 /*
  * Window options of an entry point: kernel size known, stride, padding and

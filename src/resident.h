@@ -14,7 +14,6 @@
 typedef struct DeviceBuffer
 {
 	MemoryContextCallback callback;
-	ProviderId	provider;
 	const DeviceMemory *memory;
 	void	   *ptr;
 	Size		size;
@@ -25,6 +24,7 @@ typedef struct ResidentTensor
 	ExpandedObjectHeader hdr;
 	TensorView	view;			/* data is a device pointer */
 	ProviderId	provider;
+	OpId		maker;			/* whose row counts the download */
 	DeviceBuffer *buffer;
 } ResidentTensor;
 
@@ -33,8 +33,9 @@ extern DeviceBuffer *device_buffer_new(MemoryContext owner, ProviderId provider,
 									   char *reason, Size reason_size);
 
 /* A tensor of undefined elements in a child of `parent`; NULL when out of memory. */
-extern ResidentTensor *resident_new(MemoryContext parent, ProviderId provider, DType dtype,
-									const TensorShape *shape, char *reason, Size reason_size);
+extern ResidentTensor *resident_new(MemoryContext parent, ProviderId provider, OpId maker,
+									DType dtype, const TensorShape *shape,
+									char *reason, Size reason_size);
 
 /* The resident tensor behind a bytea datum, NULL when it is something else. */
 extern ResidentTensor *resident_from_datum(Datum value);

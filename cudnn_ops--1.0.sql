@@ -1,0 +1,343 @@
+/* cudnn_ops--1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION cudnn_ops" to load this file. \quit
+
+-- Format
+
+-- Make
+
+-- Read
+
+-- Shape
+
+-- Convolution
+
+CREATE FUNCTION conv1d(input bytea, weight bytea, bias bytea DEFAULT NULL,
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv1d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv1d(bytea, bytea, bytea, int[], int[], int[], int) IS
+'1-d convolution (cross-correlation): input (N, C, L), weight (O, C / groups, kernel), bias (O) -> (N, O, L); padding has 1 or 2 elements, begins before ends';
+
+CREATE FUNCTION conv_transpose1d(input bytea, weight bytea, bias bytea DEFAULT NULL,
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', output_padding int[] DEFAULT '{0}',
+    groups int DEFAULT 1, dilation int[] DEFAULT '{1}')
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv_transpose1d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv_transpose1d(bytea, bytea, bytea, int[], int[], int[], int, int[]) IS
+'1-d transposed convolution: input (N, I, L), weight (I, O / groups, kernel), bias (O) -> (N, O, L)';
+
+CREATE FUNCTION conv1d_backward_input(grad_output bytea, weight bytea, input_shape int[],
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv1d_backward_input'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv1d_backward_input(bytea, bytea, int[], int[], int[], int[], int) IS
+'gradient of conv1d by its input, of shape input_shape';
+
+CREATE FUNCTION conv1d_backward_weight(grad_output bytea, input bytea, weight_shape int[],
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv1d_backward_weight'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv1d_backward_weight(bytea, bytea, int[], int[], int[], int[], int) IS
+'gradient of conv1d by its weight, of shape weight_shape';
+
+CREATE FUNCTION conv2d(input bytea, weight bytea, bias bytea DEFAULT NULL,
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv2d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv2d(bytea, bytea, bytea, int[], int[], int[], int) IS
+'2-d convolution (cross-correlation): input (N, C, H, W), weight (O, C / groups, kernel), bias (O) -> (N, O, H, W); padding has 1, 2 or 4 elements, begins before ends';
+
+CREATE FUNCTION conv_transpose2d(input bytea, weight bytea, bias bytea DEFAULT NULL,
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', output_padding int[] DEFAULT '{0}',
+    groups int DEFAULT 1, dilation int[] DEFAULT '{1}')
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv_transpose2d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv_transpose2d(bytea, bytea, bytea, int[], int[], int[], int, int[]) IS
+'2-d transposed convolution: input (N, I, H, W), weight (I, O / groups, kernel), bias (O) -> (N, O, H, W)';
+
+CREATE FUNCTION conv2d_backward_input(grad_output bytea, weight bytea, input_shape int[],
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv2d_backward_input'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv2d_backward_input(bytea, bytea, int[], int[], int[], int[], int) IS
+'gradient of conv2d by its input, of shape input_shape';
+
+CREATE FUNCTION conv2d_backward_weight(grad_output bytea, input bytea, weight_shape int[],
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv2d_backward_weight'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv2d_backward_weight(bytea, bytea, int[], int[], int[], int[], int) IS
+'gradient of conv2d by its weight, of shape weight_shape';
+
+CREATE FUNCTION conv3d(input bytea, weight bytea, bias bytea DEFAULT NULL,
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv3d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv3d(bytea, bytea, bytea, int[], int[], int[], int) IS
+'3-d convolution (cross-correlation): input (N, C, D, H, W), weight (O, C / groups, kernel), bias (O) -> (N, O, D, H, W); padding has 1, 3 or 6 elements, begins before ends';
+
+CREATE FUNCTION conv_transpose3d(input bytea, weight bytea, bias bytea DEFAULT NULL,
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', output_padding int[] DEFAULT '{0}',
+    groups int DEFAULT 1, dilation int[] DEFAULT '{1}')
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv_transpose3d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv_transpose3d(bytea, bytea, bytea, int[], int[], int[], int, int[]) IS
+'3-d transposed convolution: input (N, I, D, H, W), weight (I, O / groups, kernel), bias (O) -> (N, O, D, H, W)';
+
+CREATE FUNCTION conv3d_backward_input(grad_output bytea, weight bytea, input_shape int[],
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv3d_backward_input'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv3d_backward_input(bytea, bytea, int[], int[], int[], int[], int) IS
+'gradient of conv3d by its input, of shape input_shape';
+
+CREATE FUNCTION conv3d_backward_weight(grad_output bytea, input bytea, weight_shape int[],
+    stride int[] DEFAULT '{1}', padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}',
+    groups int DEFAULT 1)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv3d_backward_weight'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv3d_backward_weight(bytea, bytea, int[], int[], int[], int[], int) IS
+'gradient of conv3d by its weight, of shape weight_shape';
+
+CREATE FUNCTION conv_backward_bias(grad_output bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'conv_backward_bias'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION conv_backward_bias(bytea) IS
+'gradient of a convolution by its bias: (N, O, spatial axes) -> (O), the sum over all other axes';
+
+-- Pooling
+
+CREATE FUNCTION max_pool1d(input bytea, kernel_size int[], stride int[] DEFAULT NULL,
+    padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}', ceil_mode boolean DEFAULT false)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'max_pool1d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION max_pool1d(bytea, int[], int[], int[], int[], boolean) IS
+'1-d max pooling: (N, C, L) -> (N, C, L); stride is kernel_size unless given; padding never wins, NaN propagates';
+
+CREATE FUNCTION avg_pool1d(input bytea, kernel_size int[], stride int[] DEFAULT NULL,
+    padding int[] DEFAULT '{0}', ceil_mode boolean DEFAULT false,
+    count_include_pad boolean DEFAULT true)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'avg_pool1d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION avg_pool1d(bytea, int[], int[], int[], boolean, boolean) IS
+'1-d average pooling: (N, C, L) -> (N, C, L); stride is kernel_size unless given';
+
+CREATE FUNCTION max_pool1d_backward(grad_output bytea, input bytea, output bytea,
+    kernel_size int[], stride int[] DEFAULT NULL, padding int[] DEFAULT '{0}',
+    dilation int[] DEFAULT '{1}', ceil_mode boolean DEFAULT false)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'max_pool1d_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION max_pool1d_backward(bytea, bytea, bytea, int[], int[], int[], int[], boolean) IS
+'gradient of max_pool1d by its input: the first maximum of a window takes it';
+
+CREATE FUNCTION avg_pool1d_backward(grad_output bytea, input_shape int[], kernel_size int[],
+    stride int[] DEFAULT NULL, padding int[] DEFAULT '{0}', ceil_mode boolean DEFAULT false,
+    count_include_pad boolean DEFAULT true)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'avg_pool1d_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION avg_pool1d_backward(bytea, int[], int[], int[], int[], boolean, boolean) IS
+'gradient of avg_pool1d by its input, of shape input_shape';
+
+CREATE FUNCTION max_pool2d(input bytea, kernel_size int[], stride int[] DEFAULT NULL,
+    padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}', ceil_mode boolean DEFAULT false)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'max_pool2d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION max_pool2d(bytea, int[], int[], int[], int[], boolean) IS
+'2-d max pooling: (N, C, H, W) -> (N, C, H, W); stride is kernel_size unless given; padding never wins, NaN propagates';
+
+CREATE FUNCTION avg_pool2d(input bytea, kernel_size int[], stride int[] DEFAULT NULL,
+    padding int[] DEFAULT '{0}', ceil_mode boolean DEFAULT false,
+    count_include_pad boolean DEFAULT true)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'avg_pool2d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION avg_pool2d(bytea, int[], int[], int[], boolean, boolean) IS
+'2-d average pooling: (N, C, H, W) -> (N, C, H, W); stride is kernel_size unless given';
+
+CREATE FUNCTION max_pool2d_backward(grad_output bytea, input bytea, output bytea,
+    kernel_size int[], stride int[] DEFAULT NULL, padding int[] DEFAULT '{0}',
+    dilation int[] DEFAULT '{1}', ceil_mode boolean DEFAULT false)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'max_pool2d_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION max_pool2d_backward(bytea, bytea, bytea, int[], int[], int[], int[], boolean) IS
+'gradient of max_pool2d by its input: the first maximum of a window takes it';
+
+CREATE FUNCTION avg_pool2d_backward(grad_output bytea, input_shape int[], kernel_size int[],
+    stride int[] DEFAULT NULL, padding int[] DEFAULT '{0}', ceil_mode boolean DEFAULT false,
+    count_include_pad boolean DEFAULT true)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'avg_pool2d_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION avg_pool2d_backward(bytea, int[], int[], int[], int[], boolean, boolean) IS
+'gradient of avg_pool2d by its input, of shape input_shape';
+
+CREATE FUNCTION max_pool3d(input bytea, kernel_size int[], stride int[] DEFAULT NULL,
+    padding int[] DEFAULT '{0}', dilation int[] DEFAULT '{1}', ceil_mode boolean DEFAULT false)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'max_pool3d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION max_pool3d(bytea, int[], int[], int[], int[], boolean) IS
+'3-d max pooling: (N, C, D, H, W) -> (N, C, D, H, W); stride is kernel_size unless given; padding never wins, NaN propagates';
+
+CREATE FUNCTION avg_pool3d(input bytea, kernel_size int[], stride int[] DEFAULT NULL,
+    padding int[] DEFAULT '{0}', ceil_mode boolean DEFAULT false,
+    count_include_pad boolean DEFAULT true)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'avg_pool3d'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION avg_pool3d(bytea, int[], int[], int[], boolean, boolean) IS
+'3-d average pooling: (N, C, D, H, W) -> (N, C, D, H, W); stride is kernel_size unless given';
+
+CREATE FUNCTION max_pool3d_backward(grad_output bytea, input bytea, output bytea,
+    kernel_size int[], stride int[] DEFAULT NULL, padding int[] DEFAULT '{0}',
+    dilation int[] DEFAULT '{1}', ceil_mode boolean DEFAULT false)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'max_pool3d_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION max_pool3d_backward(bytea, bytea, bytea, int[], int[], int[], int[], boolean) IS
+'gradient of max_pool3d by its input: the first maximum of a window takes it';
+
+CREATE FUNCTION avg_pool3d_backward(grad_output bytea, input_shape int[], kernel_size int[],
+    stride int[] DEFAULT NULL, padding int[] DEFAULT '{0}', ceil_mode boolean DEFAULT false,
+    count_include_pad boolean DEFAULT true)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'avg_pool3d_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION avg_pool3d_backward(bytea, int[], int[], int[], int[], boolean, boolean) IS
+'gradient of avg_pool3d by its input, of shape input_shape';
+
+CREATE FUNCTION global_avg_pool(input bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'global_avg_pool'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION global_avg_pool(bytea) IS
+'mean over all spatial axes: (N, C, spatial axes) -> (N, C, 1..)';
+
+CREATE FUNCTION global_max_pool(input bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'global_max_pool'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION global_max_pool(bytea) IS
+'maximum over all spatial axes: (N, C, spatial axes) -> (N, C, 1..)';
+
+-- Batch normalization
+
+CREATE FUNCTION batch_norm(input bytea, running_mean bytea, running_var bytea,
+    weight bytea DEFAULT NULL, bias bytea DEFAULT NULL, eps float8 DEFAULT 1e-5)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'batch_norm'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION batch_norm(bytea, bytea, bytea, bytea, bytea, float8) IS
+'batch normalization with given statistics: (input - running_mean) / sqrt(running_var + eps) * weight + bias; parameters of shape (C) or (1, C, 1..) are per channel, (C, spatial axes) per activation';
+
+CREATE FUNCTION batch_norm_train(input bytea, weight bytea DEFAULT NULL, bias bytea DEFAULT NULL,
+    running_mean bytea DEFAULT NULL, running_var bytea DEFAULT NULL, momentum float8 DEFAULT 0.1,
+    eps float8 DEFAULT 1e-5, OUT output bytea, OUT save_mean bytea, OUT save_invstd bytea,
+    OUT running_mean bytea, OUT running_var bytea)
+AS 'MODULE_PATHNAME', 'batch_norm_train'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION batch_norm_train(bytea, bytea, bytea, bytea, bytea, float8, float8) IS
+'batch normalization with the statistics of the batch, which it returns with the new running statistics (unbiased variance)';
+
+CREATE FUNCTION batch_norm_backward(grad_output bytea, input bytea, weight bytea, save_mean bytea,
+    save_invstd bytea, OUT grad_input bytea, OUT grad_weight bytea, OUT grad_bias bytea)
+AS 'MODULE_PATHNAME', 'batch_norm_backward'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION batch_norm_backward(bytea, bytea, bytea, bytea, bytea) IS
+'gradients of batch_norm_train by its input, weight and bias; weight may be NULL';
+
+-- Activation
+
+CREATE FUNCTION relu(input bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'relu'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION relu(bytea) IS
+'max(input, 0), elementwise; NaN stays';
+
+-- Administration
+
+CREATE FUNCTION cudnn_ops_version()
+RETURNS text
+AS 'MODULE_PATHNAME', 'cudnn_ops_version'
+LANGUAGE C IMMUTABLE PARALLEL SAFE;
+COMMENT ON FUNCTION cudnn_ops_version() IS
+'version of this extension';
+
+CREATE FUNCTION cudnn_ops_providers(OUT name text, OUT available boolean, OUT version text,
+    OUT device text, OUT reason text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'cudnn_ops_providers'
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 3;
+COMMENT ON FUNCTION cudnn_ops_providers() IS
+'libraries that compute, in the order that auto prefers them; reason says why one is not available';
+
+CREATE FUNCTION cudnn_ops_devices(OUT device int, OUT name text, OUT compute_capability text,
+    OUT total_bytes bigint, OUT free_bytes bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'cudnn_ops_devices'
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 4;
+COMMENT ON FUNCTION cudnn_ops_devices() IS
+'GPUs that this server can use; free_bytes is NULL where only a context on the device could tell';
+
+CREATE FUNCTION cudnn_ops_stats(OUT op text, OUT provider text, OUT calls bigint,
+    OUT total_ms float8, OUT bytes_to_device bigint, OUT bytes_to_host bigint,
+    OUT plan_hits bigint, OUT plan_misses bigint, OUT fallbacks bigint,
+    OUT last_fallback_reason text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'cudnn_ops_stats'
+LANGUAGE C VOLATILE PARALLEL SAFE ROWS 10;
+COMMENT ON FUNCTION cudnn_ops_stats() IS
+'what this session computed, by operation and provider; total_ms is host time in milliseconds';
+
+CREATE FUNCTION cudnn_ops_stats_reset()
+RETURNS void
+AS 'MODULE_PATHNAME', 'cudnn_ops_stats_reset'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION cudnn_ops_stats_reset() IS
+'zeroes cudnn_ops_stats()';
+
+CREATE FUNCTION cudnn_ops_memory(OUT live_tensors bigint, OUT device_bytes bigint,
+    OUT pinned_bytes bigint, OUT workspace_bytes bigint, OUT cached_plans bigint)
+RETURNS record
+AS 'MODULE_PATHNAME', 'cudnn_ops_memory'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION cudnn_ops_memory() IS
+'what this session holds: tensors on the device, bytes there, pinned host bytes, scratch memory, prepared operations';
+
+CREATE FUNCTION cudnn_ops_release()
+RETURNS void
+AS 'MODULE_PATHNAME', 'cudnn_ops_release'
+LANGUAGE C VOLATILE PARALLEL SAFE;
+COMMENT ON FUNCTION cudnn_ops_release() IS
+'gives back scratch memory, pooled device memory and prepared operations; tensors in use stay';
+

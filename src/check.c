@@ -1,0 +1,116 @@
+/*
+ * Checks that several families of operations share. Each raises the error that
+ * a user sees, naming both sides of the mismatch.
+ */
+#include "postgres.h"
+
+#include "common/int.h"
+
+#include "op.h"
+
+void
+check_rank(const char *name, const TensorView *t, int rank, const char *layout)
+{
+	if (t->shape.rank != rank)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("%s must have %d axes, not %d", name, rank, t->shape.rank),
+				 errdetail("Wanted is (%s), the shape of %s is %s.", layout, name, shape_text(&t->shape))));
+}
+
+void
+check_shape(const char *name, const TensorView *t, const TensorShape *shape, const char *expected)
+{
+	if (!shape_equal(&t->shape, shape))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("shape of %s does not fit %s", name, expected),
+				 errdetail("The shape of %s is %s, wanted is %s.",
+						   name, shape_text(&t->shape), shape_text(shape))));
+}
+
+void
+check_not_empty(const char *name, const TensorShape *shape, int first)
+{
+	for (int i = first; i < shape->rank; i++)
+		if (shape->dims[i] == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("axis %d of %s is empty", i, name),
+					 errdetail("The shape of %s is %s.", name, shape_text(shape))));
+}
+
+void
+check_size(DType dtype, const TensorShape *shape)
+{
+	int64		bytes = dtype_info[dtype].size;
+
+	for (int i = 0; i < shape->rank; i++)
+		if (shape->dims[i] == 0)
+			return;
+	for (int i = 0; i < shape->rank; i++)
+		if (pg_mul_s64_overflow(bytes, shape->dims[i], &bytes))
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("tensor is too big"),
+					 errdetail("A %s tensor of shape %s has more bytes than can be counted.",
+							   dtype_info[dtype].name, shape_text(shape))));
+}
+
+void
+check_spatial_rank(const char *name, const TensorView *t)
+{
+	if (t->shape.rank < 3 || t->shape.rank > 2 + MAX_SPATIAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("%s must have 3 to %d axes, not %d", name, 2 + MAX_SPATIAL, t->shape.rank),
+				 errdetail("Wanted is (N, C, spatial axes), the shape of %s is %s.", name, shape_text(&t->shape))));
+}
+
+void
+check_window_fits(const Window *window, const TensorShape *in, const TensorShape *out)
+{
+	for (int i = 0; i < window->nd; i++)
+		if (out->dims[2 + i] < 1)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("the result would be empty"),
+					 errdetail("On spatial axis %d the input has " INT64_FORMAT " elements, padding " INT64_FORMAT " and " INT64_FORMAT ", the kernel spans " INT64_FORMAT ".",
+							   i, in->dims[2 + i], window->pad_begin[i], window->pad_end[i],
+							   window_span(window, i))));
+}
+
+void
+merge_spatial(TensorShape *shape)
+{
+	int64		spatial = 1;
+
+	for (int i = 2; i < shape->rank; i++)
+		spatial *= shape->dims[i];
+	shape->rank = 3;
+	shape->dims[2] = spatial;
+}
+
+bool
+arg_spatial(FunctionCallInfo fcinfo, int argno, const char *name, int nd, int64 least, int64 *values)
+{
+	int64		given[MAX_SPATIAL];
+	int			n = arg_ints(fcinfo, argno, name, given, MAX_SPATIAL);
+
+	if (n < 0)
+		return false;
+	if (n != 1 && n != nd)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must have 1 or %d elements, not %d", name, nd, n)));
+	for (int i = 0; i < nd; i++)
+	{
+		values[i] = given[n == 1 ? 0 : i];
+		if (values[i] < least)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s must be at least " INT64_FORMAT ", but is " INT64_FORMAT,
+							name, least, values[i])));
+	}
+	return true;
+}

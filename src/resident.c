@@ -1,0 +1,115 @@
+/*
+ * Device buffers and resident tensors. A buffer's record, with the callback that
+ * frees it, belongs to its memory context before device memory is taken, so
+ * that no error can come between.
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "npy.h"
+#include "resident.h"
+#include "stats.h"
+
+static int64 live_buffers;
+
+static Size resident_flat_size(ExpandedObjectHeader *eohptr);
+static void resident_flatten(ExpandedObjectHeader *eohptr, void *result, Size allocated_size);
+
+static const ExpandedObjectMethods resident_methods = {resident_flat_size, resident_flatten};
+
+int64
+resident_live(void)
+{
+	return live_buffers;
+}
+
+/* Reset callback of the owning context: never throws. */
+static void
+device_buffer_release(void *arg)
+{
+	DeviceBuffer *buffer = arg;
+
+	if (buffer->ptr == NULL)
+		return;
+	buffer->memory->free(buffer->ptr, buffer->size);
+	buffer->ptr = NULL;
+	live_buffers--;
+}
+
+DeviceBuffer *
+device_buffer_new(MemoryContext owner, ProviderId provider, Size size, char *reason, Size reason_size)
+{
+	DeviceBuffer *buffer = MemoryContextAllocZero(owner, sizeof(*buffer));
+
+	buffer->callback.func = device_buffer_release;
+	buffer->callback.arg = buffer;
+	MemoryContextRegisterResetCallback(owner, &buffer->callback);
+
+	buffer->memory = provider_loaded(provider)->memory;
+	buffer->size = size;
+	buffer->ptr = buffer->memory->alloc(size, reason, reason_size);
+	if (buffer->ptr == NULL)
+		return NULL;
+	live_buffers++;
+	return buffer;
+}
+
+ResidentTensor *
+resident_new(MemoryContext parent, ProviderId provider, OpId maker, DType dtype,
+			 const TensorShape *shape, char *reason, Size reason_size)
+{
+	MemoryContext cxt = AllocSetContextCreate(parent, "cudnn_ops tensor", ALLOCSET_SMALL_SIZES);
+	ResidentTensor *tensor = MemoryContextAllocZero(cxt, sizeof(*tensor));
+
+	EOH_init_header(&tensor->hdr, &resident_methods, cxt);
+	tensor->provider = provider;
+	tensor->maker = maker;
+	tensor->view.dtype = dtype;
+	tensor->view.shape = *shape;
+	tensor->buffer = device_buffer_new(cxt, provider, shape_numel(shape) * dtype_info[dtype].size,
+									   reason, reason_size);
+	if (tensor->buffer == NULL)
+	{
+		MemoryContextDelete(cxt);
+		return NULL;
+	}
+	tensor->view.data = tensor->buffer->ptr;
+	return tensor;
+}
+
+ResidentTensor *
+resident_from_datum(Datum value)
+{
+	ExpandedObjectHeader *eoh;
+
+	if (!VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+		return NULL;
+	eoh = DatumGetEOHP(value);
+	return eoh->eoh_methods == &resident_methods ? (ResidentTensor *) eoh : NULL;
+}
+
+/* Bytes of the flat value; ERROR 54000 when a bytea can't hold it. */
+static Size
+resident_flat_size(ExpandedObjectHeader *eohptr)
+{
+	const TensorView *view = &((ResidentTensor *) eohptr)->view;
+	char		header[NPY_MAX_HEADER];
+
+	return VARHDRSZ + npy_write_header(header, view->dtype, &view->shape) +
+		tensor_payload_size(view->dtype, &view->shape);
+}
+
+/* Downloads; waits for the work that makes the tensor, checking for interrupts. */
+static void
+resident_flatten(ExpandedObjectHeader *eohptr, void *result, Size allocated_size)
+{
+	ResidentTensor *tensor = (ResidentTensor *) eohptr;
+	char	   *dst = VARDATA(result);
+
+	SET_VARSIZE(result, allocated_size);
+	dst += npy_write_header(dst, tensor->view.dtype, &tensor->view.shape);
+	tensor->buffer->memory->download(dst, tensor->view.data, tensor->buffer->size);
+	op_stats[tensor->maker][tensor->provider].bytes_to_host += tensor->buffer->size;
+}
