@@ -297,7 +297,7 @@ CREATE FUNCTION cudnn_ops_providers(OUT name text, OUT available boolean, OUT ve
     OUT device text, OUT reason text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'cudnn_ops_providers'
-LANGUAGE C VOLATILE PARALLEL SAFE ROWS 3;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 3;
 COMMENT ON FUNCTION cudnn_ops_providers() IS
 'libraries that compute, in the order that auto prefers them; reason says why one is not available';
 
@@ -305,7 +305,7 @@ CREATE FUNCTION cudnn_ops_devices(OUT device int, OUT name text, OUT compute_cap
     OUT total_bytes bigint, OUT free_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'cudnn_ops_devices'
-LANGUAGE C VOLATILE PARALLEL SAFE ROWS 4;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 4;
 COMMENT ON FUNCTION cudnn_ops_devices() IS
 'GPUs that this server can use; free_bytes is NULL where only a context on the device could tell';
 
@@ -315,14 +315,14 @@ CREATE FUNCTION cudnn_ops_stats(OUT op text, OUT provider text, OUT calls bigint
     OUT last_fallback_reason text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'cudnn_ops_stats'
-LANGUAGE C VOLATILE PARALLEL SAFE ROWS 10;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
 COMMENT ON FUNCTION cudnn_ops_stats() IS
 'what this session computed, by operation and provider; total_ms is host time in milliseconds';
 
 CREATE FUNCTION cudnn_ops_stats_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'cudnn_ops_stats_reset'
-LANGUAGE C VOLATILE PARALLEL SAFE;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION cudnn_ops_stats_reset() IS
 'zeroes cudnn_ops_stats()';
 
@@ -330,14 +330,22 @@ CREATE FUNCTION cudnn_ops_memory(OUT live_tensors bigint, OUT device_bytes bigin
     OUT pinned_bytes bigint, OUT workspace_bytes bigint, OUT cached_plans bigint)
 RETURNS record
 AS 'MODULE_PATHNAME', 'cudnn_ops_memory'
-LANGUAGE C VOLATILE PARALLEL SAFE;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION cudnn_ops_memory() IS
 'what this session holds: tensors on the device, bytes there, pinned host bytes, scratch memory, prepared operations';
 
 CREATE FUNCTION cudnn_ops_release()
 RETURNS void
 AS 'MODULE_PATHNAME', 'cudnn_ops_release'
-LANGUAGE C VOLATILE PARALLEL SAFE;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION cudnn_ops_release() IS
 'gives back scratch memory, pooled device memory and prepared operations; tensors in use stay';
 
+CREATE FUNCTION cudnn_ops_selftest(op text DEFAULT NULL, n int DEFAULT 100, seed bigint DEFAULT 1,
+    OUT op text, OUT dtype text, OUT provider text, OUT problems bigint, OUT worst_error float8,
+    OUT passed boolean, OUT reproducer text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'cudnn_ops_selftest'
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 60;
+COMMENT ON FUNCTION cudnn_ops_selftest(text, int, bigint) IS
+'runs n random problems of each operation (or of one) and type on the provider in force and compares them with float64 on the reference provider; reproducer is the SQL of the worst one';

@@ -69,7 +69,8 @@ conv_check(const ConvParams *params, const TensorShape *x, const TensorShape *w,
 
 /*
  * output_padding of a transposed convolution: elements added at the end of an
- * axis, less than its stride or its dilation; 0 when NULL.
+ * axis, less than its stride (more would be rows that no input reaches); 0 when
+ * NULL.
  */
 static void
 arg_output_padding(FunctionCallInfo fcinfo, int argno, const Window *window, int64 *output_padding)
@@ -77,12 +78,12 @@ arg_output_padding(FunctionCallInfo fcinfo, int argno, const Window *window, int
 	if (!arg_spatial(fcinfo, argno, "output_padding", window->nd, 0, output_padding))
 		memset(output_padding, 0, MAX_SPATIAL * sizeof(int64));
 	for (int i = 0; i < window->nd; i++)
-		if (output_padding[i] >= Max(window->stride[i], window->dilation[i]))
+		if (output_padding[i] >= window->stride[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("output_padding must be less than stride or dilation"),
-					 errdetail("On spatial axis %d output_padding is " INT64_FORMAT ", stride " INT64_FORMAT ", dilation " INT64_FORMAT ".",
-							   i, output_padding[i], window->stride[i], window->dilation[i])));
+					 errmsg("output_padding must be less than stride"),
+					 errdetail("On spatial axis %d output_padding is " INT64_FORMAT ", stride is " INT64_FORMAT ".",
+							   i, output_padding[i], window->stride[i])));
 }
 
 /* conv{n}d(input, weight, bias, stride, padding, dilation, groups) */
