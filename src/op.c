@@ -40,7 +40,11 @@ op_input(OpCall *call, int argno, const char *name)
 		*view = call->resident[i]->view;
 	else
 	{
-		arg_tensor(call->fcinfo, argno, name, view);
+		call->kept[i] = once_find(call->fcinfo, argno);
+		if (call->kept[i] != NULL)
+			*view = call->kept[i]->view;
+		else
+			arg_tensor(call->fcinfo, argno, name, view);
 		call->host[i] = view->data;
 	}
 	view->data = NULL;
@@ -199,6 +203,15 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 	{
 		in->data = call->resident[i]->view.data;
 		return OP_DONE;
+	}
+	if (call->kept[i] != NULL)
+	{
+		OpOutcome	outcome = once_upload(call->kept[i], call->provider, task->id,
+										  task->reason, sizeof(task->reason));
+
+		if (outcome == OP_DONE)
+			in->data = call->kept[i]->resident->view.data;
+		return outcome;
 	}
 	size = tensor_payload_size(in->dtype, &in->shape);
 	copy = device_buffer_new(scratch, call->provider, size, task->reason, sizeof(task->reason));

@@ -15,6 +15,7 @@
 #define OP_H
 
 #include "fmgr.h"
+#include "once.h"
 #include "provider.h"
 #include "resident.h"
 
@@ -25,6 +26,7 @@ typedef struct OpCall
 	int			nin;
 	int			nout;
 	void	   *host[OP_MAX_INPUTS];	/* elements of a flat input */
+	KeptValue  *kept[OP_MAX_INPUTS];	/* of a flat input that repeats */
 	ResidentTensor *resident[OP_MAX_INPUTS];	/* or where else they are */
 	TensorShape result[OP_MAX_OUTPUTS]; /* as the caller sees it */
 	Datum		datum[OP_MAX_OUTPUTS];
