@@ -32,7 +32,7 @@ onednn_LINK = -ldnnl -fopenmp
 cudnn_libdirs = $(wildcard $(CUDNN_HOME)/lib64 $(CUDNN_HOME)/lib $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)
 cudnn_CPPFLAGS = -I$(CUDNN_HOME)/include -I$(CUDA_HOME)/include
 cudnn_LINK = $(patsubst %,-L%,$(cudnn_libdirs)) $(patsubst %,-Wl$(comma)-rpath$(comma)%,$(cudnn_libdirs)) \
-	-l:libcudnn.so.9 -lcudart
+	-l:libcudnn.so.9 -lcudart -Wl,-z,nodelete
 comma := ,
 
 EXTRA_CLEAN = $(wildcard src/*/*.o src/*.d src/*/*.d) cudnn_ops_onednn.so cudnn_ops_cudnn.so build

@@ -1,0 +1,18 @@
+/* The kernels of this provider, as its table in provider.c lists them. */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include "provider.h"
+
+extern OpOutcome nv_conv(OpTask *task);
+extern OpOutcome nv_conv_backward_input(OpTask *task);
+extern OpOutcome nv_conv_backward_weight(OpTask *task);
+extern OpOutcome nv_conv_backward_bias(OpTask *task);
+extern OpOutcome nv_pool(OpTask *task);
+extern OpOutcome nv_pool_backward(OpTask *task);
+extern OpOutcome nv_batch_norm(OpTask *task);
+extern OpOutcome nv_batch_norm_train(OpTask *task);
+extern OpOutcome nv_batch_norm_backward(OpTask *task);
+extern OpOutcome nv_activation(OpTask *task);
+
+#endif							/* KERNELS_H */

@@ -1,0 +1,300 @@
+/*
+ * Device memory and copies. Whoever asks for a device buffer owns it; scratch
+ * memory of a kernel is owned by the list below until the kernel ends.
+ *
+ * Why a pinned ring: a copy out of pageable memory may still read its source
+ * after the call has returned. What goes up is therefore copied into the ring
+ * first, and moves on from there while the next slice is filled. What comes down
+ * is copied straight into its place, which is faster and over when the call
+ * returns.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "foreign.h"
+#include "mem.h"
+
+#define MAX_SCRATCH 8
+#define RING_SLICES 4
+#define RING_SLICE (2 * 1024 * 1024)
+#define DOWNLOAD_SLICE (16 * 1024 * 1024)
+#define SPIN_COUNT 200			/* some 0.1 ms */
+
+typedef struct Scratch
+{
+	void	   *ptr[MAX_SCRATCH];
+	int			count;
+	Size		size;			/* of all of them */
+} Scratch;
+
+typedef struct Ring
+{
+	char	   *memory;			/* pinned; NULL until first use */
+	cudaEvent_t done[RING_SLICES];	/* the slice has been read */
+	int			slice;			/* being filled */
+	Size		filled;
+} Ring;
+
+static Scratch scratch;
+static Ring ring;
+
+/* Allocation -------------------------------------------------------------- */
+
+void
+mem_trim(void)
+{
+	(void) cudaStreamSynchronize(nv.stream);
+	(void) cudaMemPoolTrimTo(nv.pool, 0);
+}
+
+/* NULL with a fault when there is no memory. */
+static void *
+device_alloc(Size size)
+{
+	int64		limit = (int64) nv.settings->device_memory_limit_kb * 1024;
+	int64		used = nv.counters.device_bytes + scratch.size;
+	size_t		available = 0,
+				total = 0;
+	void	   *ptr;
+	cudaError_t error;
+
+	if (limit > 0 && used + (int64) size > limit)
+	{
+		nv_fault(OP_NO_MEMORY, "%zu bytes asked for, " INT64_FORMAT " in use, cudnn_ops.device_memory_limit is " INT64_FORMAT,
+				 size, used, limit);
+		return NULL;
+	}
+	error = cudaMallocAsync(&ptr, size, nv.stream);
+	if (error == cudaErrorMemoryAllocation)
+	{
+		mem_trim();
+		error = cudaMallocAsync(&ptr, size, nv.stream);
+	}
+	if (error == cudaErrorMemoryAllocation)
+	{
+		(void) cudaGetLastError();
+		(void) cudaMemGetInfo(&available, &total);
+		nv_fault(OP_NO_MEMORY, "%zu bytes asked for, %zu of %zu free on device %d",
+				 size, available, total, nv.device);
+		return NULL;
+	}
+	return nv_cuda(error, "cudaMallocAsync") ? ptr : NULL;
+}
+
+/* Frees in the order of the stream; nothing where the context is gone. Never throws. */
+static void
+device_free(void *ptr)
+{
+	if (nv.pid == MyProcPid && !nv.lost)
+		(void) nv_check_lost(cudaFreeAsync(ptr, nv.stream));
+}
+
+static void *
+nv_alloc(Size size, char *reason, Size reason_size)
+{
+	void	   *ptr;
+	sigset_t	mask;
+
+	if (nv_ready(reason, reason_size) != OP_DONE)
+		return NULL;
+	nv_clear_fault();
+	foreign_enter(&mask);
+	ptr = device_alloc(Max(size, 1));
+	foreign_leave(&mask);
+	(void) nv_outcome(ptr != NULL, reason, reason_size);
+	if (ptr != NULL)
+		nv.counters.device_bytes += size;
+	return ptr;
+}
+
+static void
+nv_free(void *ptr, Size size)
+{
+	nv.counters.device_bytes -= size;
+	device_free(ptr);
+}
+
+/* Scratch ----------------------------------------------------------------- */
+
+void *
+mem_scratch(Size size)
+{
+	void	   *ptr;
+
+	Assert(scratch.count < MAX_SCRATCH);
+	ptr = device_alloc(size);
+	if (ptr == NULL)
+		return NULL;
+	scratch.ptr[scratch.count++] = ptr;
+	scratch.size += size;
+	nv.counters.workspace_bytes = Max(nv.counters.workspace_bytes, (int64) scratch.size);
+	return ptr;
+}
+
+void
+mem_free_scratch(void)
+{
+	while (scratch.count > 0)
+		device_free(scratch.ptr[--scratch.count]);
+	scratch.size = 0;
+}
+
+/* Copies ------------------------------------------------------------------ */
+
+/*
+ * Waits until what was recorded is done; false with a fault when the device is
+ * lost. ERROR when interrupted, if it may be.
+ */
+static bool
+wait_event(cudaEvent_t event, bool interruptible)
+{
+	cudaError_t error;
+
+	for (int tries = 0; (error = cudaEventQuery(event)) == cudaErrorNotReady; tries++)
+	{
+		if (interruptible)
+			CHECK_FOR_INTERRUPTS();
+		if (tries >= SPIN_COUNT)
+			pg_usleep(tries < 10 * SPIN_COUNT ? 50 : 1000);
+	}
+	return nv_cuda(error, "cudaEventQuery");
+}
+
+static bool
+ring_start(void)
+{
+	sigset_t	mask;
+	bool		ok = true;
+
+	foreign_enter(&mask);
+	for (int i = 0; i < RING_SLICES && ok; i++)
+		ok = ring.done[i] != NULL || NV_CUDA(cudaEventCreateWithFlags(&ring.done[i], cudaEventDisableTiming));
+	ok = ok && NV_CUDA(cudaMallocHost((void **) &ring.memory, RING_SLICES * RING_SLICE));
+	foreign_leave(&mask);
+	if (ok)
+		nv.counters.pinned_bytes = RING_SLICES * RING_SLICE;
+	return ok;
+}
+
+/* Goes on to the next slice when that has been read. */
+static bool
+ring_advance(bool interruptible)
+{
+	int			next = (ring.slice + 1) % RING_SLICES;
+
+	if (!NV_CUDA(cudaEventRecord(ring.done[ring.slice], nv.stream)) ||
+		!wait_event(ring.done[next], interruptible))
+		return false;
+	ring.slice = next;
+	ring.filled = 0;
+	return true;
+}
+
+/* Copies up through the ring; false with a fault. */
+static bool
+copy_up(char *device, const char *host, Size size, bool interruptible)
+{
+	if (ring.memory == NULL && !ring_start())
+		return false;
+	while (size > 0)
+	{
+		char	   *place;
+		Size		part;
+
+		if (ring.filled >= RING_SLICE && !ring_advance(interruptible))
+			return false;
+		place = ring.memory + (Size) ring.slice * RING_SLICE + ring.filled;
+		part = Min(size, RING_SLICE - ring.filled);
+		memcpy(place, host, part);
+		ring.filled = Min(RING_SLICE, CACHELINEALIGN(ring.filled + part));
+		if (!NV_CUDA(cudaMemcpyAsync(device, place, part, cudaMemcpyHostToDevice, nv.stream)))
+			return false;
+		nv.counters.bytes_to_device += part;
+		device += part;
+		host += part;
+		size -= part;
+	}
+	return true;
+}
+
+void *
+mem_scratch_copy(const void *host, Size size)
+{
+	void	   *ptr = mem_scratch(size);
+
+	return ptr != NULL && copy_up(ptr, host, size, false) ? ptr : NULL;
+}
+
+static OpOutcome
+nv_upload(void *device, const void *host, Size size, char *reason, Size reason_size)
+{
+	OpOutcome	outcome = nv_ready(reason, reason_size);
+
+	if (outcome != OP_DONE)
+		return outcome;
+	nv_clear_fault();
+	return nv_outcome(copy_up(device, host, size, true), reason, reason_size);
+}
+
+/* Copies down in slices, each of which is over before the next interrupt is served. */
+static bool
+copy_down(char *host, const char *device, Size size)
+{
+	if (!NV_CUDA(cudaEventRecord(nv.event, nv.stream)) || !wait_event(nv.event, true))
+		return false;
+	while (size > 0)
+	{
+		Size		part = Min(size, DOWNLOAD_SLICE);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!NV_CUDA(cudaMemcpyAsync(host, device, part, cudaMemcpyDeviceToHost, nv.stream)) ||
+			!NV_CUDA(cudaStreamSynchronize(nv.stream)))
+			return false;
+		nv.counters.bytes_to_host += part;
+		device += part;
+		host += part;
+		size -= part;
+	}
+	return true;
+}
+
+static void
+nv_download(void *host, const void *device, Size size)
+{
+	char		reason[160];
+	OpOutcome	outcome = nv_ready(reason, sizeof(reason));
+
+	if (outcome == OP_DONE)
+	{
+		nv_clear_fault();
+		outcome = nv_outcome(copy_down(host, device, size), reason, sizeof(reason));
+	}
+	if (outcome != OP_DONE)
+		ereport(ERROR,
+				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+				 errmsg("could not read a tensor from the device"),
+				 errdetail("%s.", reason)));
+}
+
+const DeviceMemory nv_memory = {
+	.alloc = nv_alloc,
+	.free = nv_free,
+	.upload = nv_upload,
+	.download = nv_download,
+};
+
+void
+mem_stop(void)
+{
+	mem_free_scratch();
+	mem_trim();
+	for (int i = 0; i < RING_SLICES; i++)
+		if (ring.done[i] != NULL)
+			(void) cudaEventDestroy(ring.done[i]);
+	if (ring.memory != NULL)
+		(void) cudaFreeHost(ring.memory);
+	memset(&ring, 0, sizeof(ring));
+	nv.counters.pinned_bytes = 0;
+	nv.counters.workspace_bytes = 0;
+}

@@ -1,0 +1,403 @@
+/*
+ * Finding, keeping and running plans. A search that failed is not remembered:
+ * memory or settings may be others the next time.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+
+#include "mem.h"
+#include "plan.h"
+
+#define MAX_CONFIGS 64			/* heuristics give some 10 to 30 */
+#define MAX_CANDIDATES 8		/* timed by autotune */
+#define TIMED_RUNS 3
+
+typedef struct Plan
+{
+	Descriptor	descriptor;
+	int64		workspace;		/* bytes it needs */
+} Plan;
+
+typedef struct PlanEntry
+{
+	dlist_node	node;
+	uint32		hash;
+	PlanKey		key;
+	Plan		plan;
+} PlanEntry;
+
+/* Last used first. */
+static dlist_head plans = DLIST_STATIC_INIT(plans);
+
+/* The engines that settings allow ------------------------------------------ */
+
+/*
+ * Strict float32 means products and sums in float32, by the direct sum: tensor
+ * cores would round the factors, transforms (Winograd, FFT) lose digits that the
+ * direct sum keeps. The half types take tensor cores, which multiply exactly and
+ * add in float32.
+ */
+static bool
+numerics_allowed(const PlanKey *key, cudnnBackendNumericalNote_t note)
+{
+	bool		strict = !(key->dtype == DT_FLOAT32 && key->allow_tf32);
+
+	switch (note)
+	{
+		case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+			return !key->deterministic;
+		case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+			return key->dtype != DT_FLOAT32 || key->allow_tf32;
+		case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+		case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+			return false;
+		case CUDNN_NUMERICAL_NOTE_FFT:
+		case CUDNN_NUMERICAL_NOTE_WINOGRAD:
+		case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
+		case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+		case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+			return !strict;
+		default:
+			return true;
+	}
+}
+
+/* Compiling at run time takes up to seconds; reordered int8 is not what we have. */
+static bool
+behaviour_allowed(cudnnBackendBehaviorNote_t note)
+{
+	return note != CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION &&
+		note != CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER &&
+		note != CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER;
+}
+
+static bool
+engine_allowed(const PlanKey *key, Descriptor engine)
+{
+	cudnnBackendNumericalNote_t numerical[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+	cudnnBackendBehaviorNote_t behaviour[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+	int64		count = 0;
+
+	if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+								 lengthof(numerical), &count, numerical) != CUDNN_STATUS_SUCCESS)
+		return false;
+	for (int64 i = 0; i < count; i++)
+		if (!numerics_allowed(key, numerical[i]))
+			return false;
+	if (cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+								 lengthof(behaviour), &count, behaviour) != CUDNN_STATUS_SUCCESS)
+		return false;
+	for (int64 i = 0; i < count; i++)
+		if (!behaviour_allowed(behaviour[i]))
+			return false;
+	return true;
+}
+
+/* Is the engine of a configuration allowed? */
+static bool
+config_allowed(const PlanKey *key, Descriptor config)
+{
+	Descriptor	engine;
+	int64		count;
+	bool		allowed;
+
+	if (!descriptor_new(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine))
+		return false;
+	allowed = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+									   1, &count, &engine) == CUDNN_STATUS_SUCCESS &&
+		engine_allowed(key, engine);
+	(void) cudnnBackendDestroyDescriptor(engine);
+	return allowed;
+}
+
+/* Search ------------------------------------------------------------------- */
+
+/*
+ * Builds the plan of a configuration: false, and no plan, when cuDNN finds that
+ * it does not work after all (no fault) or it needs too much workspace.
+ */
+static bool
+plan_from_config(const PlanKey *key, Descriptor config, Plan *plan)
+{
+	int64		count;
+
+	if (!descriptor_new(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->descriptor))
+		return false;
+	if (cudnnBackendSetAttribute(plan->descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+								 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config) == CUDNN_STATUS_SUCCESS &&
+		cudnnBackendFinalize(plan->descriptor) == CUDNN_STATUS_SUCCESS &&
+		cudnnBackendGetAttribute(plan->descriptor, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+								 1, &count, &plan->workspace) == CUDNN_STATUS_SUCCESS &&
+		plan->workspace <= key->workspace_limit)
+		return true;
+	(void) cudnnBackendDestroyDescriptor(plan->descriptor);
+	return false;
+}
+
+/*
+ * Up to `max` plans in the order in which a heuristic prefers them, from the
+ * first `want` of its configurations; cost grows with `want`. Gives how many.
+ */
+static int
+search_mode(const PlanKey *key, Descriptor graph, cudnnBackendHeurMode_t mode, int want,
+			Plan *found, int max)
+{
+	Descriptor	heuristic,
+				config[MAX_CONFIGS];
+	int64		got = 0;
+	int			nconfig = 0,
+				nfound = 0;
+
+	if (!descriptor_new(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic))
+		return 0;
+	while (nconfig < want && descriptor_new(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[nconfig]))
+		nconfig++;
+	if (descriptor_set(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph) &&
+		descriptor_set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode) &&
+		descriptor_set(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &nv.properties) &&
+		cudnnBackendFinalize(heuristic) == CUDNN_STATUS_SUCCESS &&
+		cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+								 nconfig, &got, config) == CUDNN_STATUS_SUCCESS)
+		for (int i = 0; i < Min(got, nconfig) && nfound < max; i++)
+			if (config_allowed(key, config[i]) && plan_from_config(key, config[i], &found[nfound]))
+				nfound++;
+
+	while (nconfig > 0)
+		(void) cudnnBackendDestroyDescriptor(config[--nconfig]);
+	(void) cudnnBackendDestroyDescriptor(heuristic);
+	return nfound;
+}
+
+/*
+ * Up to `max` plans, best guess first, none with a fault. For one plan the first
+ * configuration of the heuristic is tried before all are asked for.
+ */
+static int
+search(const PlanKey *key, PlanGraph write_graph, Plan *found, int max)
+{
+	Graph		graph = {.nowned = 0};
+	Descriptor	finished;
+	int			n = 0;
+
+	write_graph(&graph, key);
+	finished = graph_finish(&graph);
+	if (finished != NULL)
+	{
+		if (max == 1)
+			n = search_mode(key, finished, CUDNN_HEUR_MODE_A, 1, found, 1);
+		if (n == 0)
+			n = search_mode(key, finished, CUDNN_HEUR_MODE_A, MAX_CONFIGS, found, max);
+		if (n == 0)
+			n = search_mode(key, finished, CUDNN_HEUR_MODE_FALLBACK, MAX_CONFIGS, found, max);
+	}
+	graph_free(&graph);
+	if (n == 0)
+		nv_fault(OP_CANNOT, "cuDNN has no plan for it with these settings and " INT64_FORMAT " bytes of workspace",
+				 key->workspace_limit);
+	return n;
+}
+
+/* Running ------------------------------------------------------------------ */
+
+static bool
+execute(const Plan *plan, const PlanTensors *tensors, void *workspace)
+{
+	Descriptor	pack;
+	bool		ok;
+
+	if (!descriptor_new(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack))
+		return false;
+	ok = descriptor_set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, tensors->count, tensors->uid) &&
+		descriptor_set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, tensors->count, tensors->ptr) &&
+		descriptor_set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace) &&
+		descriptor_finish(pack) &&
+		NV_DNN(cudnnBackendExecute(nv.handle, plan->descriptor, pack));
+	(void) cudnnBackendDestroyDescriptor(pack);
+	return ok;
+}
+
+/* Milliseconds of one run after a first one, or -1 with a fault. */
+static float
+time_plan(const Plan *plan, const PlanTensors *tensors, void *workspace, cudaEvent_t begin, cudaEvent_t end)
+{
+	float		ms;
+	bool		ok;
+
+	ok = execute(plan, tensors, workspace) && NV_CUDA(cudaEventRecord(begin, nv.stream));
+	for (int i = 0; i < TIMED_RUNS && ok; i++)
+		ok = execute(plan, tensors, workspace);
+	ok = ok && NV_CUDA(cudaEventRecord(end, nv.stream)) &&
+		NV_CUDA(cudaEventSynchronize(end)) &&
+		NV_CUDA(cudaEventElapsedTime(&ms, begin, end));
+	return ok ? ms / TIMED_RUNS : -1;
+}
+
+/*
+ * Index of the fastest plan on these tensors, the first where nothing could be
+ * timed. A plan that fails is no fault unless the device is lost.
+ */
+static int
+fastest(const Plan *found, int n, const PlanTensors *tensors)
+{
+	cudaEvent_t begin = NULL,
+				end = NULL;
+	int64		most = 0;
+	void	   *workspace = NULL;
+	float		best_ms = -1;
+	int			best = 0;
+
+	for (int i = 0; i < n; i++)
+		most = Max(most, found[i].workspace);
+	if (NV_CUDA(cudaEventCreate(&begin)) && NV_CUDA(cudaEventCreate(&end)) &&
+		(most == 0 || (workspace = mem_scratch(most)) != NULL))
+		for (int i = 0; i < n && !nv.lost; i++)
+		{
+			float		ms = time_plan(&found[i], tensors, workspace, begin, end);
+
+			if (ms >= 0 && (best_ms < 0 || ms < best_ms))
+			{
+				best_ms = ms;
+				best = i;
+			}
+			if (!nv.lost)
+				nv_clear_fault();
+		}
+	if (begin != NULL)
+		(void) cudaEventDestroy(begin);
+	if (end != NULL)
+		(void) cudaEventDestroy(end);
+	mem_free_scratch();
+	if (!nv.lost)
+		nv_clear_fault();
+	return best;
+}
+
+/* The plan to use; false with a fault. */
+static bool
+choose(const PlanKey *key, PlanGraph write_graph, const PlanTensors *tensors, Plan *plan)
+{
+	Plan		found[MAX_CANDIDATES];
+	int			n = search(key, write_graph, found, key->autotune ? MAX_CANDIDATES : 1);
+	int			best = n > 1 ? fastest(found, n, tensors) : 0;
+
+	for (int i = 0; i < n; i++)
+		if (i != best)
+			(void) cudnnBackendDestroyDescriptor(found[i].descriptor);
+	if (n > 0)
+		*plan = found[best];
+	return n > 0;
+}
+
+/* Cache -------------------------------------------------------------------- */
+
+static void
+entry_free(PlanEntry *entry)
+{
+	dlist_delete(&entry->node);
+	if (!nv.lost)
+		(void) cudnnBackendDestroyDescriptor(entry->plan.descriptor);
+	pfree(entry);
+	nv.counters.cached_plans--;
+}
+
+void
+plan_forget_all(void)
+{
+	while (!dlist_is_empty(&plans))
+		entry_free(dlist_head_element(PlanEntry, node, &plans));
+}
+
+static PlanEntry *
+entry_find(const PlanKey *key, uint32 hash)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &plans)
+	{
+		PlanEntry  *entry = dlist_container(PlanEntry, node, iter.cur);
+
+		if (entry->hash == hash && memcmp(&entry->key, key, sizeof(*key)) == 0)
+		{
+			dlist_move_head(&plans, &entry->node);
+			return entry;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * The plan for a key, from the cache or new; NULL with a fault. It is valid until
+ * the next call. Its record exists before the plan does.
+ */
+static const Plan *
+plan_get(const PlanKey *key, PlanGraph write_graph, const PlanTensors *tensors)
+{
+	uint32		hash = hash_bytes((const unsigned char *) key, sizeof(*key));
+	PlanEntry  *entry = entry_find(key, hash);
+
+	if (entry != NULL)
+	{
+		nv.counters.plan_hits++;
+		return &entry->plan;
+	}
+
+	nv.counters.plan_misses++;
+	entry = MemoryContextAllocExtended(TopMemoryContext, sizeof(*entry), MCXT_ALLOC_NO_OOM);
+	if (entry == NULL)
+	{
+		nv_fault(OP_NO_MEMORY, "no host memory for a plan");
+		return NULL;
+	}
+	entry->hash = hash;
+	entry->key = *key;
+	if (!choose(key, write_graph, tensors, &entry->plan))
+	{
+		pfree(entry);
+		return NULL;
+	}
+
+	while (nv.counters.cached_plans > 0 && nv.counters.cached_plans >= nv.settings->plan_cache_size)
+		entry_free(dlist_tail_element(PlanEntry, node, &plans));
+	dlist_push_head(&plans, &entry->node);
+	nv.counters.cached_plans++;
+	return &entry->plan;
+}
+
+/*
+ * Where the device has no memory for the workspace, a plan is sought that needs
+ * at most half as much, down to none.
+ */
+bool
+plan_run(PlanKey *key, PlanGraph write_graph, const PlanTensors *tensors)
+{
+	NvFault		no_memory = {.set = false};
+
+	key->device = nv.device;
+	key->allow_tf32 = nv.settings->allow_tf32;
+	key->deterministic = nv.settings->deterministic;
+	key->autotune = nv.settings->autotune;
+	key->workspace_limit = (int64) nv.settings->workspace_limit_kb * 1024;
+
+	for (;;)
+	{
+		const Plan *plan = plan_get(key, write_graph, tensors);
+		void	   *workspace = NULL;
+
+		if (plan == NULL)
+		{
+			if (no_memory.set && !nv.lost)
+				nv.fault = no_memory;
+			return false;
+		}
+		if (plan->workspace == 0 || (workspace = mem_scratch(plan->workspace)) != NULL)
+			return execute(plan, tensors, workspace);
+		if (nv.fault.outcome != OP_NO_MEMORY || nv.fault.bug)
+			return false;
+		no_memory = nv.fault;
+		nv_clear_fault();
+		key->workspace_limit = plan->workspace / 2;
+	}
+}

@@ -1,0 +1,408 @@
+/*
+ * The session on the GPU: lazy start, stop, faults, and the frame around every
+ * kernel. Nothing of CUDA happens before the first use in a backend.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "foreign.h"
+#include "mem.h"
+#include "plan.h"
+#include "session.h"
+
+NvSession	nv;
+
+const double nv_zero = 0;		/* all bits are 0, so float too */
+
+static sigset_t call_mask;		/* of the caller, between nv_begin and nv_end */
+
+/* Faults ------------------------------------------------------------------ */
+
+void
+nv_clear_fault(void)
+{
+	nv.fault.set = nv.fault.bug = false;
+}
+
+bool
+nv_fault(OpOutcome outcome, const char *format,...)
+{
+	va_list		args;
+
+	if (nv.fault.set)
+		return false;
+	nv.fault.set = true;
+	nv.fault.outcome = outcome;
+	va_start(args, format);
+	vsnprintf(nv.fault.text, sizeof(nv.fault.text), format, args);
+	va_end(args);
+	return false;
+}
+
+/* A fault that our checks should have prevented. */
+static bool
+nv_bug(const char *text, const char *call, const char *detail)
+{
+	if (nv.fault.set)
+		return false;
+	nv_fault(OP_CANNOT, "%s", text);
+	nv.fault.bug = true;
+	snprintf(nv.fault.detail, sizeof(nv.fault.detail), "%.*s: %s",
+			 (int) strcspn(call, "("), call, detail[0] != '\0' ? detail : text);
+	return false;
+}
+
+/* Errors after which the context, and so this process, can use no GPU any more. */
+bool
+nv_check_lost(cudaError_t error)
+{
+	switch (error)
+	{
+		case cudaErrorECCUncorrectable:
+		case cudaErrorNvlinkUncorrectable:
+		case cudaErrorContained:
+		case cudaErrorIllegalAddress:
+		case cudaErrorLaunchTimeout:
+		case cudaErrorContextIsDestroyed:
+		case cudaErrorAssert:
+		case cudaErrorHardwareStackError:
+		case cudaErrorIllegalInstruction:
+		case cudaErrorMisalignedAddress:
+		case cudaErrorInvalidAddressSpace:
+		case cudaErrorInvalidPc:
+		case cudaErrorLaunchFailure:
+		case cudaErrorTensorMemoryLeak:
+		case cudaErrorMpsClientTerminated:
+		case cudaErrorExternalDevice:
+		case cudaErrorUnknown:
+			break;
+		default:
+			return false;
+	}
+	if (!nv.lost)
+		snprintf(nv.lost_reason, sizeof(nv.lost_reason), "device %d failed: %s",
+				 nv.device, cudaGetErrorString(error));
+	nv.lost = true;
+	return true;
+}
+
+bool
+nv_cuda(cudaError_t error, const char *call)
+{
+	if (error == cudaSuccess)
+		return true;
+	(void) cudaGetLastError();	/* an error that is not sticky is forgotten */
+	if (nv_check_lost(error))
+		return nv_fault(OP_DEVICE_LOST, "%s", nv.lost_reason);
+	if (error == cudaErrorMemoryAllocation)
+		return nv_fault(OP_NO_MEMORY, "the device has no memory left");
+	return nv_bug("CUDA failed", call, cudaGetErrorString(error));
+}
+
+bool
+nv_dnn(cudnnStatus_t status, const char *call)
+{
+	char		detail[512] = "";
+	cudaError_t error;
+
+	if (status == CUDNN_STATUS_SUCCESS)
+		return true;
+	cudnnGetLastErrorString(detail, sizeof(detail));
+	error = cudaGetLastError();
+	if (nv_check_lost(error))
+		return nv_fault(OP_DEVICE_LOST, "%s", nv.lost_reason);
+	if (error == cudaErrorMemoryAllocation ||
+		status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+		status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)
+		return nv_fault(OP_NO_MEMORY, "cuDNN found no memory for its own use");
+	if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED)
+		return nv_fault(OP_CANNOT, "cuDNN does not support it: %s",
+						detail[0] != '\0' ? detail : cudnnGetErrorString(status));
+	return nv_bug(cudnnGetErrorString(status), call, detail);
+}
+
+/* Start and stop ---------------------------------------------------------- */
+
+/*
+ * The device to use: the one asked for, else the one with most free memory. The
+ * question costs a context on each, so with one device it is not asked.
+ */
+static bool
+choose_device(int *device)
+{
+	int			count;
+	size_t		most = 0;
+
+	*device = nv.settings->device;
+	if (!NV_CUDA(cudaGetDeviceCount(&count)))
+		return false;
+	if (*device >= count)
+		return nv_fault(OP_CANNOT, "cudnn_ops.device is %d, there are %d devices", *device, count);
+	if (*device >= 0)
+		return true;
+
+	*device = 0;
+	for (int i = 0; i < count && count > 1; i++)
+	{
+		size_t		available = 0,
+					total;
+
+		if (cudaSetDevice(i) == cudaSuccess && cudaMemGetInfo(&available, &total) == cudaSuccess &&
+			available > most)
+		{
+			most = available;
+			*device = i;
+		}
+		(void) cudaDeviceReset();	/* nothing of ours lives there yet */
+	}
+	(void) cudaGetLastError();
+	return true;
+}
+
+/* The pool keeps what is freed, until nv_trim. */
+static bool
+open_pool(void)
+{
+	uint64		all = PG_UINT64_MAX;
+
+	return NV_CUDA(cudaDeviceGetDefaultMemPool(&nv.pool, nv.device)) &&
+		NV_CUDA(cudaMemPoolSetAttribute(nv.pool, cudaMemPoolAttrReleaseThreshold, &all));
+}
+
+static bool
+open_properties(void)
+{
+	return NV_DNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &nv.properties)) &&
+		NV_DNN(cudnnBackendSetAttribute(nv.properties, CUDNN_ATTR_DEVICEPROP_HANDLE,
+										CUDNN_TYPE_HANDLE, 1, &nv.handle)) &&
+		NV_DNN(cudnnBackendFinalize(nv.properties));
+}
+
+static bool
+open_descriptors(void)
+{
+	static const cudnnDataType_t compute[] = {CUDNN_DATA_FLOAT, CUDNN_DATA_DOUBLE};
+
+	for (int i = 0; i < NV_TENSORS; i++)
+		if (!NV_DNN(cudnnCreateTensorDescriptor(&nv.tensor[i])))
+			return false;
+	for (int i = 0; i < (int) lengthof(nv.multiply); i++)
+		if (!NV_DNN(cudnnCreateOpTensorDescriptor(&nv.multiply[i])) ||
+			!NV_DNN(cudnnSetOpTensorDescriptor(nv.multiply[i], CUDNN_OP_TENSOR_MUL, compute[i],
+											   CUDNN_PROPAGATE_NAN)))
+			return false;
+	return NV_DNN(cudnnCreatePoolingDescriptor(&nv.pooling)) &&
+		NV_DNN(cudnnCreateActivationDescriptor(&nv.activation)) &&
+		NV_DNN(cudnnSetActivationDescriptor(nv.activation, CUDNN_ACTIVATION_RELU,
+											CUDNN_PROPAGATE_NAN, 0.0));
+}
+
+/* Handles are kept in nv as soon as they exist, so that nv_stop finds them. */
+static bool
+nv_start(void)
+{
+	nv.pid = MyProcPid;
+	return choose_device(&nv.device) &&
+		NV_CUDA(cudaSetDevice(nv.device)) &&
+		NV_CUDA(cudaStreamCreateWithFlags(&nv.stream, cudaStreamNonBlocking)) &&
+		NV_CUDA(cudaEventCreateWithFlags(&nv.event, cudaEventDisableTiming)) &&
+		open_pool() &&
+		NV_DNN(cudnnCreate(&nv.handle)) &&
+		NV_DNN(cudnnSetStream(nv.handle, nv.stream)) &&
+		open_properties() &&
+		open_descriptors();
+}
+
+void
+nv_stop(void)
+{
+	if (nv.pid != MyProcPid || nv.lost)
+		return;
+	plan_forget_all();
+	mem_stop();
+	for (int i = 0; i < NV_TENSORS; i++)
+		if (nv.tensor[i] != NULL)
+			(void) cudnnDestroyTensorDescriptor(nv.tensor[i]);
+	for (int i = 0; i < (int) lengthof(nv.multiply); i++)
+		if (nv.multiply[i] != NULL)
+			(void) cudnnDestroyOpTensorDescriptor(nv.multiply[i]);
+	if (nv.pooling != NULL)
+		(void) cudnnDestroyPoolingDescriptor(nv.pooling);
+	if (nv.activation != NULL)
+		(void) cudnnDestroyActivationDescriptor(nv.activation);
+	if (nv.properties != NULL)
+		(void) cudnnBackendDestroyDescriptor(nv.properties);
+	if (nv.handle != NULL)
+		(void) cudnnDestroy(nv.handle);
+	if (nv.event != NULL)
+		(void) cudaEventDestroy(nv.event);
+	if (nv.stream != NULL)
+		(void) cudaStreamDestroy(nv.stream);
+
+	nv.pid = 0;
+	memset(nv.tensor, 0, sizeof(nv.tensor));
+	memset(nv.multiply, 0, sizeof(nv.multiply));
+	nv.pooling = NULL;
+	nv.activation = NULL;
+	nv.properties = NULL;
+	nv.handle = NULL;
+	nv.event = NULL;
+	nv.stream = NULL;
+	nv.pool = NULL;
+}
+
+/* A start that failed: out of memory, or no use of this device here. */
+static OpOutcome
+start_failed(char *reason, Size reason_size)
+{
+	if (nv.fault.bug)
+		snprintf(reason, reason_size, "the GPU cannot be started: %s", nv.fault.detail);
+	else
+		strlcpy(reason, nv.fault.text, reason_size);
+	nv_stop();
+	return nv.fault.outcome;
+}
+
+OpOutcome
+nv_ready(char *reason, Size reason_size)
+{
+	sigset_t	mask;
+	bool		ok;
+
+	if (nv.lost)
+	{
+		strlcpy(reason, nv.lost_reason, reason_size);
+		return OP_DEVICE_LOST;
+	}
+	if (nv.pid != 0 && nv.pid != MyProcPid)
+	{
+		strlcpy(reason, "CUDA was started by the parent process and does not survive a fork", reason_size);
+		return OP_CANNOT;
+	}
+
+	/* another device was asked for, and nothing lives on this one */
+	if (nv.pid != 0 && nv.settings->device >= 0 && nv.settings->device != nv.device &&
+		nv.counters.device_bytes == 0)
+		nv_stop();
+	if (nv.pid != 0)
+		return OP_DONE;
+
+	nv_clear_fault();
+	foreign_enter(&mask);
+	ok = nv_start();
+	foreign_leave(&mask);
+	return ok ? OP_DONE : start_failed(reason, reason_size);
+}
+
+/* The frame of a kernel --------------------------------------------------- */
+
+/* Has any tensor of the task more elements than the classic API can count? */
+static bool
+too_large(const TensorView *views, int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		int64		n = 1;
+
+		for (int j = 0; j < views[i].shape.rank; j++)
+			n *= views[i].shape.dims[j];
+		if (views[i].data != NULL && n > NV_MAX_ELEMENTS)
+			return true;
+	}
+	return false;
+}
+
+OpOutcome
+nv_begin(OpTask *task)
+{
+	OpOutcome	outcome = nv_ready(task->reason, sizeof(task->reason));
+
+	if (outcome != OP_DONE)
+		return outcome;
+	if (too_large(task->in, OP_MAX_INPUTS) || too_large(task->out, OP_MAX_OUTPUTS))
+	{
+		strlcpy(task->reason, "a tensor has more than 2147483647 elements", sizeof(task->reason));
+		return OP_CANNOT;
+	}
+	nv_clear_fault();
+	foreign_enter(&call_mask);
+	return OP_DONE;
+}
+
+OpOutcome
+nv_end(OpTask *task, bool ok)
+{
+	mem_free_scratch();
+	foreign_leave(&call_mask);
+	return nv_outcome(ok, task->reason, sizeof(task->reason));
+}
+
+OpOutcome
+nv_outcome(bool ok, char *reason, Size reason_size)
+{
+	if (ok)
+		return OP_DONE;
+	if (nv.fault.bug)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("computation on the GPU failed: %s", nv.fault.text),
+				 errdetail_internal("%s", nv.fault.detail)));
+	strlcpy(reason, nv.fault.text, reason_size);
+	return nv.fault.outcome;
+}
+
+/* Elements and shapes ----------------------------------------------------- */
+
+cudnnDataType_t
+nv_type(DType dtype)
+{
+	static const cudnnDataType_t types[] = {
+		[DT_FLOAT32] = CUDNN_DATA_FLOAT,
+		[DT_FLOAT64] = CUDNN_DATA_DOUBLE,
+		[DT_FLOAT16] = CUDNN_DATA_HALF,
+		[DT_BFLOAT16] = CUDNN_DATA_BFLOAT16,
+	};
+
+	return types[dtype];
+}
+
+Size
+nv_size(DType dtype)
+{
+	static const Size sizes[] = {
+		[DT_FLOAT32] = 4,
+		[DT_FLOAT64] = 8,
+		[DT_FLOAT16] = 2,
+		[DT_BFLOAT16] = 2,
+	};
+
+	return sizes[dtype];
+}
+
+DType
+nv_scalar_dtype(DType dtype)
+{
+	return dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;
+}
+
+const void *
+nv_one(DType dtype)
+{
+	static const float one_float = 1;
+	static const double one_double = 1;
+
+	return dtype == DT_FLOAT64 ? (const void *) &one_double : &one_float;
+}
+
+bool
+nv_tensor(int slot, DType dtype, int rank, const int *dims)
+{
+	return NV_DNN(cudnnSetTensorNdDescriptorEx(nv.tensor[slot], CUDNN_TENSOR_NCHW, nv_type(dtype), rank, dims));
+}
+
+bool
+nv_tensor_strided(int slot, DType dtype, int rank, const int *dims, const int *strides)
+{
+	return NV_DNN(cudnnSetTensorNdDescriptor(nv.tensor[slot], nv_type(dtype), rank, dims, strides));
+}
