@@ -18,7 +18,7 @@ typedef struct NpyHeader
 	bool		fortran_order;
 	bool		big_endian;		/* elements must be swapped */
 	size_t		data_offset;	/* where the elements start */
-	size_t		data_size;		/* product of dims * item size, <= len - data_offset */
+	size_t		data_size;		/* product of dims * item size == total - data_offset */
 } NpyHeader;
 
 typedef struct NpyError

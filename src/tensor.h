@@ -38,7 +38,7 @@ typedef struct DTypeInfo
 	int			size;			/* bytes an element */
 } DTypeInfo;
 
-extern const DTypeInfo dtype_info[DT_COUNT];
+extern const DTypeInfo dtype_info[DT_COUNT];	/* in npy.c */
 
 /* Dimensions from the outermost in; a dimension may be 0. */
 typedef struct TensorShape
@@ -69,6 +69,19 @@ extern char *shape_text(const TensorShape *shape);
 /* Type by its SQL name; ERROR 22023 that lists the names when unknown. */
 extern DType dtype_by_name(const char *name);
 
+static inline bool
+dtype_is_float(DType dtype)
+{
+	return (DT_FLOATS & DT_BIT(dtype)) != 0;
+}
+
+/*
+ * Can an element hold the value, rounded (float) or truncated (integer)? Not
+ * where a finite value would become an infinity, nor NaN or out of an integer's
+ * range; a bool holds everything, as zero or not.
+ */
+extern bool dtype_holds(DType dtype, double value);
+
 /* Bytes of the elements; ERROR 54000 when a flat value could not hold them. */
 extern Size tensor_payload_size(DType dtype, const TensorShape *shape);
 
@@ -84,5 +97,14 @@ extern void tensor_view_flat(struct varlena *flat, TensorView *view);
  * is where the elements go (uninitialised, 4-aligned and no more).
  */
 extern struct varlena *tensor_new_flat(DType dtype, const TensorShape *shape, void **data);
+
+/* Element i, in C order. An int64 beyond 2^53 is rounded. */
+extern double tensor_get_double(const TensorView *view, int64 i);
+
+/*
+ * Sets element i: rounded to nearest in a float, truncated toward zero in an
+ * integer, whose type must hold the value.
+ */
+extern void tensor_set_double(const TensorView *view, int64 i, double value);
 
 #endif							/* TENSOR_H */
