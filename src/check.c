@@ -9,6 +9,27 @@
 #include "op.h"
 
 void
+check_float(const char *name, const TensorView *t)
+{
+	if (!dtype_is_float(t->dtype))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("%s must be of a float type, not %s", name, dtype_info[t->dtype].name),
+				 errhint("tensor_cast(x, 'float32') converts it.")));
+}
+
+void
+check_same_dtype(const char *aname, const TensorView *a, const char *bname, const TensorView *b)
+{
+	if (a->dtype != b->dtype)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_EXCEPTION),
+				 errmsg("%s and %s must be of one type", aname, bname),
+				 errdetail("%s is %s, %s is %s.", aname, dtype_info[a->dtype].name,
+						   bname, dtype_info[b->dtype].name)));
+}
+
+void
 check_rank(const char *name, const TensorView *t, int rank, const char *layout)
 {
 	if (t->shape.rank != rank)

@@ -72,6 +72,13 @@ extern double arg_float8(FunctionCallInfo fcinfo, int argno, double dflt);
 extern bool arg_shape(FunctionCallInfo fcinfo, int argno, const char *name, TensorShape *shape);
 
 /*
+ * The same for a shape of `numel` elements, where one size may be -1: what is
+ * left for it. ERROR 22000 when the shape has another number of elements.
+ */
+extern bool arg_shape_of(FunctionCallInfo fcinfo, int argno, const char *name, int64 numel,
+						 TensorShape *shape);
+
+/*
  * A tensor argument to be read on the host: elements in C order, downloaded when
  * it is resident; false when NULL.
  */
@@ -79,6 +86,9 @@ extern bool arg_tensor(FunctionCallInfo fcinfo, int argno, const char *name, Ten
 
 /* Only dtype and shape, reading (and downloading) no elements; data stays NULL. */
 extern bool arg_tensor_header(FunctionCallInfo fcinfo, int argno, const char *name, TensorView *view);
+
+/* Is the bytea a tensor? Reads no elements either. */
+extern bool datum_is_tensor(Datum value);
 
 /* Checks of one tensor or two ---------------------------------------------*/
 

@@ -1,6 +1,6 @@
 /*
- * Window arithmetic of convolution and pooling, in int64, overflow-checked,
- * pure. What a size means is said here and nowhere else.
+ * Window arithmetic of convolution and pooling, in int64, pure. What a size
+ * means is said here and nowhere else. ERROR 54000 on overflow.
  */
 #ifndef SHAPE_H
 #define SHAPE_H
