@@ -102,6 +102,30 @@ shape_list(FunctionCallInfo fcinfo, int argno, const char *name, int wildcards, 
 }
 
 bool
+arg_spatial(FunctionCallInfo fcinfo, int argno, const char *name, int nd, int64 least, int64 *values)
+{
+	int64		given[MAX_SPATIAL];
+	int			n = arg_ints(fcinfo, argno, name, given, MAX_SPATIAL);
+
+	if (n < 0)
+		return false;
+	if (n != 1 && n != nd)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must have 1 or %d elements, not %d", name, nd, n)));
+	for (int i = 0; i < nd; i++)
+	{
+		values[i] = given[n == 1 ? 0 : i];
+		if (values[i] < least)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s must be at least " INT64_FORMAT ", but is " INT64_FORMAT,
+							name, least, values[i])));
+	}
+	return true;
+}
+
+bool
 arg_shape(FunctionCallInfo fcinfo, int argno, const char *name, TensorShape *shape)
 {
 	return shape_list(fcinfo, argno, name, 0, shape);
