@@ -272,7 +272,7 @@ nv_download(void *host, const void *device, Size size)
 	}
 	if (outcome != OP_DONE)
 		ereport(ERROR,
-				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+				(errcode(outcome == OP_NO_MEMORY ? ERRCODE_OUT_OF_MEMORY : ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
 				 errmsg("could not read a tensor from the device"),
 				 errdetail("%s.", reason)));
 }
