@@ -2,6 +2,8 @@
 #
 #   make                 build                 make installcheck   regression tests on a running server
 #   make install         install               make clean / uninstall
+#   make test            install what is missing and run every test
+#   make demo            the same, and show the main job running
 #
 # PG_CONFIG chooses the PostgreSQL, CUDA_HOME and CUDNN_HOME where CUDA and cuDNN are.
 # WERROR=1 makes warnings errors.
@@ -37,6 +39,14 @@ comma := ,
 
 EXTRA_CLEAN = $(wildcard src/*/*.o src/*.d src/*/*.d) cudnn_ops_onednn.so cudnn_ops_cudnn.so build
 
+# These work before PostgreSQL is installed ---------------------------------
+
+ifneq ($(filter test demo demo-stop,$(MAKECMDGOALS)),)
+test demo demo-stop:
+	test/$@
+.PHONY: test demo demo-stop
+else
+
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
@@ -63,3 +73,5 @@ $(if $(onednn_found),,$(info oneDNN not found: building without the onednn provi
 $(if $(cudnn_found),,$(info CUDA or cuDNN not found: building without the cudnn provider))
 
 -include $(CORE_SOURCES:.c=.d) $(foreach p,$(PROVIDERS),$(patsubst %.c,%.d,$(wildcard src/$(p)/*.c)))
+
+endif

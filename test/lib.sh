@@ -1,0 +1,97 @@
+# What the scripts of this folder share: where things are, how to become root,
+# and a private server that never runs as root. Sourced by bash.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+
+say() { printf '%s\n' "== $*"; }
+
+# Run as root: directly, or by sudo.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -E "$@"; fi
+}
+
+# Install the Debian or Ubuntu packages of these names that are missing.
+need_packages() {
+	local missing=() p
+	for p in "$@"; do
+		dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+	done
+	[ ${#missing[@]} = 0 ] && return
+	say "installing ${missing[*]}"
+	as_root apt-get update -qq
+	# the private server is ours: the package needs no cluster of its own
+	as_root mkdir -p /etc/postgresql-common
+	[ -e /etc/postgresql-common/createcluster.conf ] ||
+		echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+	as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# PostgreSQL: that of PG_CONFIG, else the distribution's, which is installed.
+need_postgresql() {
+	local major
+	need_packages make gcc libc6-dev
+	if [ -z "${PG_CONFIG:-}" ]; then
+		# the meta package knows the distribution's major version
+		dpkg-query -W postgresql-common >/dev/null 2>&1 || need_packages postgresql-common
+		major=$(ls /usr/lib/postgresql 2>/dev/null | sort -n | tail -1)
+		if [ -z "$major" ]; then
+			as_root apt-get update -qq
+			major=$(apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1)
+		fi
+		need_packages "postgresql-$major" "postgresql-server-dev-$major"
+		PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
+	fi
+	export PG_CONFIG
+	bindir=$("$PG_CONFIG" --bindir)
+}
+
+# Run a command as the server's owner: user postgres where we are root.
+as_owner() {
+	if [ "$(id -u)" = 0 ]; then
+		runuser -u postgres -- env "PATH=$bindir:$PATH" "$@"
+	else
+		env "PATH=$bindir:$PATH" "$@"
+	fi
+}
+
+# Build and install; warnings are errors. Output goes to a log unless it fails.
+build() {
+	say "building and installing (log: $work/build.log)"
+	{
+		make -C "$root" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" WERROR=1 &&
+		as_root make -C "$root" PG_CONFIG="$PG_CONFIG" WERROR=1 install
+	} >"$work/build.log" 2>&1 || { tail -30 "$work/build.log" >&2; exit 1; }
+	grep -h 'building without' "$work/build.log" || true
+}
+
+# A folder for the server and logs, which its owner can reach and write.
+prepare_work() {
+	local socket
+	work=$root/build
+	if [ "$(id -u)" = 0 ] && ! as_owner test -x "$root"; then
+		work=/tmp/cudnn_ops-build
+		say "user postgres cannot enter $root: server and logs go to $work"
+	fi
+	mkdir -p "$work"
+	[ "$(id -u)" != 0 ] || chown postgres "$work"
+	socket=$work
+	# a socket's path has about 100 bytes
+	[ ${#socket} -lt 80 ] || { socket=/tmp/cudnn_ops-$(id -u); as_owner mkdir -p "$socket"; }
+	export PGHOST=$socket PGPORT=${PGPORT:-54329} PGDATABASE=postgres
+	export PGUSER=$([ "$(id -u)" = 0 ] && echo postgres || id -un)
+}
+
+server_start() {
+	if [ ! -f "$work/data/PG_VERSION" ]; then
+		as_owner initdb -D "$work/data" -A trust -E UTF8 --locale=C --no-sync >"$work/initdb.log"
+	fi
+	as_owner pg_ctl -D "$work/data" status >/dev/null 2>&1 && server_stop
+	as_owner pg_ctl -w -D "$work/data" -l "$work/server.log" \
+		-o "-p $PGPORT -c listen_addresses= -c unix_socket_directories='$PGHOST' -c fsync=off" start >/dev/null
+}
+
+server_stop() {
+	as_owner pg_ctl -w -m fast -D "$work/data" stop >/dev/null
+}
