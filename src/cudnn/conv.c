@@ -89,8 +89,7 @@ conv_graph(Graph *graph, const PlanKey *key)
 	const ConvNames *names = &conv_names[key->op];
 	DType		compute = nv_scalar_dtype(key->dtype);
 	int			rank = key->params.window.nd + 2;
-	double		one = 1,
-				zero = 0;
+	cudnnBackendAttributeType_t scalar = compute == DT_FLOAT64 ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
 	Descriptor	conv = conv_window(graph, &key->params.window, compute);
 	Descriptor	image = graph_tensor(graph, UID_IMAGE, key->dtype, rank, key->image, false);
 	Descriptor	filter = graph_tensor(graph, UID_FILTER, key->dtype, rank, key->filter, false);
@@ -103,8 +102,8 @@ conv_graph(Graph *graph, const PlanKey *key)
 	descriptor_set(operation, names->image, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &image);
 	descriptor_set(operation, names->filter, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &filter);
 	descriptor_set(operation, names->response, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &sum);
-	descriptor_set(operation, names->alpha, CUDNN_TYPE_DOUBLE, 1, &one);
-	descriptor_set(operation, names->beta, CUDNN_TYPE_DOUBLE, 1, &zero);
+	descriptor_set(operation, names->alpha, scalar, 1, nv_one(compute));
+	descriptor_set(operation, names->beta, scalar, 1, &nv_zero);
 	graph_operation(graph, operation);
 
 	if (key->with_bias)
