@@ -2,9 +2,9 @@
  * Pooling, through the classic API. Its descriptor pads an axis alike at both
  * ends, but the number of positions is that of the output's descriptor, so that
  * the padding at the begin is all that has to be said: seen in cuDNN 9.19, in
- * both directions. Only an average that counts padding has to be mended where
- * asymmetric padding or ceil_mode cuts a window short: cuDNN divides by the whole
- * kernel, so the result is multiplied by kernel size / divisor.
+ * both directions. Only where an average counts padding that is not the same at
+ * both ends, cuDNN's divisor is not ours; then the result is multiplied by
+ * cuDNN's divisor / ours.
  */
 #include "postgres.h"
 
@@ -38,13 +38,13 @@ typedef struct Pool
 
 /* Divisors ------------------------------------------------------------------ */
 
-/* Elements of window `i` that count where padding does. */
+/* Elements of window `i` that count where so much padding at the end does. */
 static int64
-axis_count(const Window *w, int axis, int64 in, int64 i)
+axis_count(const Window *w, int axis, int64 in, int64 pad_end, int64 i)
 {
 	int64		start = i * w->stride[axis] - w->pad_begin[axis];
 
-	return Min(w->kernel[axis], in + w->pad_end[axis] - start);
+	return Min(w->kernel[axis], in + pad_end - start);
 }
 
 static void
@@ -68,39 +68,39 @@ store(DType dtype, void *data, int64 i, double value)
 }
 
 /*
- * Kernel size / divisor of every position, of the tensors' type, in palloc'd
+ * cuDNN's divisor / ours at every position, of the tensors' type, in palloc'd
  * memory; NULL where it is 1 everywhere. x and y are the spatial sizes.
  */
 static void *
 make_factor(const PoolParams *params, DType dtype, const int64 *x, const int64 *y)
 {
 	const Window *w = &params->window;
-	TensorView	factor = {dtype, {1, {1}}};
-	bool		whole = true;
+	int64		n = 1;
+	void	   *factor;
 
-	for (int axis = 0; axis < w->nd; axis++)
-	{
-		/* only the last window can be cut short */
-		whole &= axis_count(w, axis, x[axis], y[axis] - 1) == w->kernel[axis];
-		factor.shape.dims[0] *= y[axis];
-	}
-	if (whole || params->mode != POOL_AVG_INCLUDE_PAD)
+	if (params->mode != POOL_AVG_INCLUDE_PAD ||
+		memcmp(w->pad_begin, w->pad_end, sizeof(w->pad_begin)) == 0)
 		return NULL;
 
-	factor.data = MemoryContextAllocHuge(CurrentMemoryContext, factor.shape.dims[0] * nv_size(dtype));
-	for (int64 i = 0; i < factor.shape.dims[0]; i++)
+	for (int axis = 0; axis < w->nd; axis++)
+		n *= y[axis];
+	factor = MemoryContextAllocHuge(CurrentMemoryContext, n * nv_size(dtype));
+	for (int64 i = 0; i < n; i++)
 	{
 		int64		rest = i;
 		double		value = 1;
 
 		for (int axis = w->nd - 1; axis >= 0; axis--)
 		{
-			value *= (double) w->kernel[axis] / axis_count(w, axis, x[axis], rest % y[axis]);
+			int64		position = rest % y[axis];
+
+			value *= (double) axis_count(w, axis, x[axis], w->pad_begin[axis], position) /
+				axis_count(w, axis, x[axis], w->pad_end[axis], position);
 			rest /= y[axis];
 		}
-		store(dtype, factor.data, i, value);
+		store(dtype, factor, i, value);
 	}
-	return factor.data;
+	return factor;
 }
 
 /* to = from * factor; both are shaped like y, and may be the same. */
