@@ -281,3 +281,9 @@ nv_tensor(int slot, DType dtype, int rank, const int *dims)
 {
 	return NV_DNN(cudnnSetTensorNdDescriptorEx(nv.tensor[slot], CUDNN_TENSOR_NCHW, nv_type(dtype), rank, dims));
 }
+
+bool
+nv_tensor_strided(int slot, DType dtype, int rank, const int *dims, const int *strides)
+{
+	return NV_DNN(cudnnSetTensorNdDescriptor(nv.tensor[slot], nv_type(dtype), rank, dims, strides));
+}

@@ -108,4 +108,7 @@ extern const double nv_zero;
 /* Describes a packed tensor in descriptor `slot`; 4 or 5 axes. */
 extern bool nv_tensor(int slot, DType dtype, int rank, const int *dims);
 
+/* Same with strides, for a part of a larger tensor. */
+extern bool nv_tensor_strided(int slot, DType dtype, int rank, const int *dims, const int *strides);
+
 #endif							/* SESSION_H */
