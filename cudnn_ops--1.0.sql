@@ -5,11 +5,141 @@
 
 -- Format
 
+CREATE FUNCTION tensor_is_valid(value bytea)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'tensor_is_valid'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_is_valid(bytea) IS
+'is the value a tensor, one NumPy .npy file? Reads no more than its header';
+
+CREATE DOMAIN tensor AS bytea CHECK (tensor_is_valid(VALUE));
+COMMENT ON DOMAIN tensor IS
+'a tensor: one NumPy .npy file, self-describing';
+
 -- Make
+
+CREATE FUNCTION tensor(data anyarray, shape int[] DEFAULT NULL, dtype text DEFAULT NULL)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_from_array'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor(anyarray, int[], text) IS
+'tensor of the elements of an array, in its shape unless given (one size may be -1); real and numeric give float32, double precision float64, integers and boolean their own type unless dtype says otherwise';
+
+CREATE FUNCTION tensor(raw bytea, shape int[], dtype text)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_from_raw'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor(bytea, int[], text) IS
+'tensor of raw little-endian elements in C order';
+
+CREATE FUNCTION tensor_full(shape int[], value float8, dtype text DEFAULT 'float32')
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_full'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_full(int[], float8, text) IS
+'tensor of one value';
+
+CREATE FUNCTION tensor_random(shape int[], seed bigint, dtype text DEFAULT 'float32')
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_random'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_random(int[], bigint, text) IS
+'tensor of random values, uniform in [-1, 1): the same bytes for the same seed everywhere';
 
 -- Read
 
+CREATE FUNCTION tensor_shape(input bytea)
+RETURNS int[]
+AS 'MODULE_PATHNAME', 'tensor_shape'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_shape(bytea) IS
+'sizes of the axes, outermost first';
+
+CREATE FUNCTION tensor_dtype(input bytea)
+RETURNS text
+AS 'MODULE_PATHNAME', 'tensor_dtype'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_dtype(bytea) IS
+'type of the elements: float32, float64, float16, bfloat16, uint8, int8, int32, int64 or bool';
+
+CREATE FUNCTION tensor_rank(input bytea)
+RETURNS int
+AS 'MODULE_PATHNAME', 'tensor_rank'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_rank(bytea) IS
+'number of axes';
+
+CREATE FUNCTION tensor_numel(input bytea)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'tensor_numel'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_numel(bytea) IS
+'number of elements';
+
+CREATE FUNCTION tensor_to_real(input bytea)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'tensor_to_real'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_to_real(bytea) IS
+'the elements as an array in the shape of the tensor, 6 axes at most';
+
+CREATE FUNCTION tensor_to_float8(input bytea)
+RETURNS float8[]
+AS 'MODULE_PATHNAME', 'tensor_to_float8'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_to_float8(bytea) IS
+'the elements as an array in the shape of the tensor, 6 axes at most';
+
+CREATE FUNCTION tensor_item(input bytea)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'tensor_item'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_item(bytea) IS
+'the one element of a tensor that has one';
+
+CREATE FUNCTION tensor_raw(input bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_raw'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION tensor_raw(bytea) IS
+'the elements as bytes, little-endian, in C order';
+
+CREATE FUNCTION tensor_text(input bytea)
+RETURNS text
+AS 'MODULE_PATHNAME', 'tensor_text'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_text(bytea) IS
+'the tensor as NumPy prints it, long axes abridged';
+
+CREATE FUNCTION tensor_allclose(a bytea, b bytea, rtol float8 DEFAULT 1e-5, atol float8 DEFAULT 1e-8)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'tensor_allclose'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_allclose(bytea, bytea, float8, float8) IS
+'is |a - b| <= atol + rtol * |b| for every element?';
+
+CREATE FUNCTION tensor_max_abs_diff(a bytea, b bytea)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'tensor_max_abs_diff'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_max_abs_diff(bytea, bytea) IS
+'largest |a - b| of two tensors of one shape';
+
 -- Shape
+
+CREATE FUNCTION tensor_reshape(input bytea, shape int[])
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_reshape'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_reshape(bytea, int[]) IS
+'the same elements in another shape; one size may be -1';
+
+CREATE FUNCTION tensor_cast(input bytea, dtype text, scale float8 DEFAULT 1, shift float8 DEFAULT 0)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_cast'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_cast(bytea, text, float8, float8) IS
+'input * scale + shift in another type: nearest in a float, truncated in an integer';
 
 -- Convolution
 

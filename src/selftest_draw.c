@@ -83,16 +83,19 @@ put_shape(Problem *p, const TensorShape *shape)
 static void
 put_tensor_of(Problem *p, const TensorShape *shape, DType dtype, uint32 seed, bool positive)
 {
-	const char *scale = positive ? ", 0.5, 1" : "";
 	const char *type = dtype_info[dtype].name;
 	char	   *text = shape_text(shape);
 	char	   *random = psprintf("tensor_random('%s', %u, '%s')", text, seed, type);
 
 	if (positive)
-		appendStringInfo(&p->run, "tensor_cast(%s, '%s'%s)", random, type, scale);
-	else
-		appendStringInfoString(&p->run, random);
-	appendStringInfo(&p->exact, "tensor_cast(%s, 'float64'%s)", random, scale);
+	{
+		char	   *signed_random = random;
+
+		random = psprintf("tensor_cast(%s, '%s', 0.5, 1)", signed_random, type);
+		pfree(signed_random);
+	}
+	appendStringInfoString(&p->run, random);
+	appendStringInfo(&p->exact, "tensor_cast(%s, 'float64')", random);
 	pfree(random);
 	pfree(text);
 }
@@ -101,6 +104,13 @@ static void
 put_tensor(Problem *p, const TensorShape *shape)
 {
 	put_tensor_of(p, shape, p->dtype, (uint32) draw_bits(p), false);
+}
+
+/* For a sum over all of it, which would cancel out, and then errors of almost anything. */
+static void
+put_positive_tensor(Problem *p, const TensorShape *shape)
+{
+	put_tensor_of(p, shape, p->dtype, (uint32) draw_bits(p), true);
 }
 
 /* function name with the number of spatial axes: conv + 2 -> conv2d( */
@@ -236,7 +246,7 @@ draw_conv_bias(Problem *p, int variant)
 
 	draw_shape(p, &shape, 3, 5);
 	put(p, "conv_backward_bias(");
-	put_tensor(p, &shape);
+	put_positive_tensor(p, &shape);
 	put(p, ")");
 }
 
@@ -320,7 +330,7 @@ draw_global_pool(Problem *p, int max)
 
 	draw_shape(p, &shape, 3, 5);
 	put(p, max ? "global_max_pool(" : "global_avg_pool(");
-	put_tensor(p, &shape);
+	put_positive_tensor(p, &shape);
 	put(p, ")");
 }
 
@@ -355,7 +365,7 @@ static void
 put_saved(Problem *p, const TensorShape *x, uint32 seed, const TensorShape *param, const char *statistic)
 {
 	put(p, ", (batch_norm_train(");
-	put_tensor_of(p, x, p->dtype, seed, false);
+	put_tensor_of(p, x, p->dtype, seed, true);
 	put_param(p, param, false);
 	put(p, statistic);
 }
@@ -385,7 +395,7 @@ draw_norm(Problem *p, int variant)
 		put_tensor(p, &x);
 		put(p, ", ");
 	}
-	put_tensor_of(p, &x, p->dtype, seed, false);
+	put_tensor_of(p, &x, p->dtype, seed, variant != NORM_INFERENCE);
 	if (variant == NORM_INFERENCE)
 	{
 		put_param(p, &param, false);

@@ -1,0 +1,86 @@
+/* Changing the shape or the type of a tensor, on the host. */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "op.h"
+
+/* tensor_reshape(x, shape): the same elements; one size may be -1. ERROR 22000 when they do not fit. */
+PG_FUNCTION_INFO_V1(tensor_reshape);
+Datum
+tensor_reshape(PG_FUNCTION_ARGS)
+{
+	TensorView	x;
+	TensorShape shape;
+	void	   *data;
+	struct varlena *flat;
+
+	(void) arg_tensor(fcinfo, 0, "input", &x);
+	(void) arg_shape_of(fcinfo, 1, "shape", shape_numel(&x.shape), &shape);
+	flat = tensor_new_flat(x.dtype, &shape, &data);
+	memcpy(data, x.data, tensor_payload_size(x.dtype, &x.shape));
+	PG_RETURN_POINTER(flat);
+}
+
+static void
+cast_error(double value, DType dtype)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("value %g is out of range for type %s", value, dtype_info[dtype].name)));
+}
+
+/*
+ * Elements from x to y, x * scale + shift. A float gets the nearest value, an
+ * integer what is left of the point; ERROR 22003 for an integer out of range.
+ */
+static void
+cast_elements(const TensorView *x, const TensorView *y, double scale, double shift)
+{
+	int64		n = shape_numel(&x->shape);
+	bool		to_float = dtype_is_float(y->dtype);
+	bool		exact = x->dtype == DT_INT64 && y->dtype == DT_INT64 && scale == 1 && shift == 0;
+
+	if (exact)
+	{
+		memcpy(y->data, x->data, n * sizeof(int64));
+		return;
+	}
+	for (int64 i = 0; i < n; i++)
+	{
+		double		value = tensor_get_double(x, i) * scale + shift;
+
+		if (i % 1048576 == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (!to_float && !dtype_holds(y->dtype, value))
+			cast_error(value, y->dtype);
+		tensor_set_double(y, i, value);
+	}
+}
+
+/* tensor_cast(x, dtype, scale, shift): x * scale + shift in another type. */
+PG_FUNCTION_INFO_V1(tensor_cast);
+Datum
+tensor_cast(PG_FUNCTION_ARGS)
+{
+	DType		dtype = dtype_by_name(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	TensorView	x,
+				y;
+	void	   *data;
+	struct varlena *flat;
+
+	(void) arg_tensor(fcinfo, 0, "input", &x);
+	flat = tensor_new_flat(dtype, &x.shape, &data);
+	y = (TensorView) {dtype, x.shape, data};
+	if ((uintptr_t) data % dtype_info[dtype].size != 0)
+		y.data = MemoryContextAllocHuge(CurrentMemoryContext, tensor_payload_size(dtype, &x.shape) + 1);
+	cast_elements(&x, &y, PG_GETARG_FLOAT8(2), PG_GETARG_FLOAT8(3));
+	if (y.data != data)
+		memcpy(data, y.data, tensor_payload_size(dtype, &x.shape));
+	PG_RETURN_POINTER(flat);
+}
