@@ -14,6 +14,7 @@ MODULE_big = cudnn_ops
 CORE_SOURCES = $(wildcard src/*.c src/reference/*.c)
 OBJS = $(CORE_SOURCES:.c=.o)
 REGRESS = $(sort $(basename $(notdir $(wildcard sql/*.sql))))
+REGRESS_OPTS = --load-extension=cudnn_ops
 
 PG_CPPFLAGS = -Isrc
 PG_CFLAGS = -MMD -MP -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(if $(WERROR),-Werror)

@@ -1,5 +1,3 @@
-CREATE EXTENSION IF NOT EXISTS cudnn_ops;
-
 SELECT tensor_shape(y), tensor_to_real(y) FROM relu(tensor(ARRAY[[-1, 2], [0, -4]]::real[])) AS y;
 SELECT tensor_to_real(relu(tensor(ARRAY['NaN', 'Infinity', '-Infinity']::real[])));
 SELECT relu(NULL) IS NULL;

@@ -1,5 +1,3 @@
-CREATE EXTENSION IF NOT EXISTS cudnn_ops;
-
 -- Every element is 2 * 3 * 3 ones and a bias of 2.
 SELECT tensor_shape(y), tensor_dtype(y), tensor_max_abs_diff(y, tensor_full('{2,2,9,5}', 20))
 FROM conv2d(tensor_full('{2,3,10,7}', 1), tensor_full('{2,3,2,3}', 1), tensor_full('{2}', 2)) AS y;

@@ -1,5 +1,3 @@
-CREATE EXTENSION IF NOT EXISTS cudnn_ops;
-
 CREATE VIEW batch AS
 SELECT tensor(ARRAY[[[1, 2], [10, 20]], [[3, 4], [30, 40]]]::real[]) AS x;	-- (2, 2, 2)
 
