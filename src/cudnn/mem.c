@@ -24,8 +24,9 @@
 typedef struct Scratch
 {
 	void	   *ptr[MAX_SCRATCH];
+	Size		size[MAX_SCRATCH];
 	int			count;
-	Size		size;			/* of all of them */
+	Size		total;
 } Scratch;
 
 typedef struct Ring
@@ -53,7 +54,7 @@ static void *
 device_alloc(Size size)
 {
 	int64		limit = (int64) nv.settings->device_memory_limit_kb * 1024;
-	int64		used = nv.counters.device_bytes + scratch.size;
+	int64		used = nv.counters.device_bytes + scratch.total;
 	size_t		available = 0,
 				total = 0;
 	void	   *ptr;
@@ -126,18 +127,27 @@ mem_scratch(Size size)
 	ptr = device_alloc(size);
 	if (ptr == NULL)
 		return NULL;
-	scratch.ptr[scratch.count++] = ptr;
-	scratch.size += size;
-	nv.counters.workspace_bytes = Max(nv.counters.workspace_bytes, (int64) scratch.size);
+	scratch.ptr[scratch.count] = ptr;
+	scratch.size[scratch.count++] = size;
+	scratch.total += size;
+	nv.counters.workspace_bytes = Max(nv.counters.workspace_bytes, (int64) scratch.total);
 	return ptr;
 }
 
-void
-mem_free_scratch(void)
+int
+mem_scratch_count(void)
 {
-	while (scratch.count > 0)
+	return scratch.count;
+}
+
+void
+mem_free_scratch(int keep)
+{
+	while (scratch.count > keep)
+	{
 		device_free(scratch.ptr[--scratch.count]);
-	scratch.size = 0;
+		scratch.total -= scratch.size[scratch.count];
+	}
 }
 
 /* Copies ------------------------------------------------------------------ */
@@ -287,7 +297,7 @@ const DeviceMemory nv_memory = {
 void
 mem_stop(void)
 {
-	mem_free_scratch();
+	mem_free_scratch(0);
 	mem_trim();
 	for (int i = 0; i < RING_SLICES; i++)
 		if (ring.done[i] != NULL)

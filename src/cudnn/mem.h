@@ -19,8 +19,9 @@ extern void *mem_scratch(Size size);
 /* Scratch memory that holds a copy of host memory; the source has been read. */
 extern void *mem_scratch_copy(const void *host, Size size);
 
-/* Only for nv_end. */
-extern void mem_free_scratch(void);
+/* How many pieces of scratch memory are held, and giving back all after the first so many. */
+extern int	mem_scratch_count(void);
+extern void mem_free_scratch(int keep);
 
 /* Gives the device what the pool holds and nobody uses; waits for the stream. */
 extern void mem_trim(void);

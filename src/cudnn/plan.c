@@ -74,6 +74,7 @@ fastest(const Plan *found, int n, const PlanTensors *tensors)
 	void	   *workspace = NULL;
 	float		best_ms = -1;
 	int			best = 0;
+	int			held = mem_scratch_count();
 
 	for (int i = 0; i < n; i++)
 		most = Max(most, found[i].workspace);
@@ -95,7 +96,7 @@ fastest(const Plan *found, int n, const PlanTensors *tensors)
 		(void) cudaEventDestroy(begin);
 	if (end != NULL)
 		(void) cudaEventDestroy(end);
-	mem_free_scratch();
+	mem_free_scratch(held);
 	if (!nv.lost)
 		nv_clear_fault();
 	return best;

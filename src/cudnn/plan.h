@@ -47,7 +47,7 @@ typedef struct PlanTensors
 
 /*
  * Runs the computation, planning it when no plan is kept; false with a fault.
- * Only between nv_begin and nv_end, and before any scratch memory is taken.
+ * Only between nv_begin and nv_end.
  */
 extern bool plan_run(PlanKey *key, PlanGraph write_graph, const PlanTensors *tensors);
 

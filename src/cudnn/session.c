@@ -228,7 +228,7 @@ nv_begin(OpTask *task)
 OpOutcome
 nv_end(OpTask *task, bool ok)
 {
-	mem_free_scratch();
+	mem_free_scratch(0);
 	foreign_leave(&call_mask);
 	return nv_outcome(ok, task->reason, sizeof(task->reason));
 }
