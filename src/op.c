@@ -338,7 +338,7 @@ op_raise(OpCall *call, OpOutcome outcome)
 	}
 }
 
-/* An input or result of no elements: a matter of shapes, which reference knows best. */
+/* An input of no elements: a matter of shapes, which reference knows best. */
 static bool
 op_is_empty(const OpCall *call)
 {
@@ -363,7 +363,12 @@ op_execute(OpCall *call)
 
 	CHECK_FOR_INTERRUPTS();
 	if (op_is_empty(call))
-		first = last = PROVIDER_REFERENCE;
+	{
+		/* not counted: there is nothing to compute */
+		call->provider = PROVIDER_REFERENCE;
+		(void) op_run_host(call, reference_provider(NULL));
+		return;
+	}
 
 	error_context_stack = &context;
 	for (int id = first; id <= last; id++)

@@ -101,16 +101,19 @@ put_tensor_of(Problem *p, const TensorShape *shape, DType dtype, uint32 seed, bo
 }
 
 static void
-put_tensor(Problem *p, const TensorShape *shape)
+put_tensor(Problem *p, const TensorShape *shape, bool positive)
 {
-	put_tensor_of(p, shape, p->dtype, (uint32) draw_bits(p), false);
+	put_tensor_of(p, shape, p->dtype, (uint32) draw_bits(p), positive);
 }
 
-/* For a sum over all of it, which would cancel out, and then errors of almost anything. */
-static void
-put_positive_tensor(Problem *p, const TensorShape *shape)
+/*
+ * Where a result has few elements, each a sum, all of them may cancel out, and a
+ * relative error says nothing then: such sums are of positive values.
+ */
+static bool
+few(const TensorShape *result)
 {
-	put_tensor_of(p, shape, p->dtype, (uint32) draw_bits(p), true);
+	return shape_numel(result) < 32;
 }
 
 /* function name with the number of spatial axes: conv + 2 -> conv2d( */
@@ -177,6 +180,7 @@ draw_conv(Problem *p, int variant)
 				weight,
 				y,
 				bias;
+	bool		positive;
 	int64		output_padding[MAX_SPATIAL];
 
 	draw_window(p, &w, 2);
@@ -204,11 +208,12 @@ draw_conv(Problem *p, int variant)
 		}
 	}
 
+	positive = few(variant == CONV_FORWARD ? &y : variant == CONV_WEIGHT ? &weight : &x);
 	put_call(p, variant == CONV_TRANSPOSE ? "conv_transpose" : "conv", w.nd,
 			 variant == CONV_INPUT ? "_backward_input" : variant == CONV_WEIGHT ? "_backward_weight" : "");
-	put_tensor(p, variant == CONV_FORWARD ? &x : &y);
+	put_tensor(p, variant == CONV_FORWARD ? &x : &y, positive);
 	put(p, ", ");
-	put_tensor(p, variant == CONV_WEIGHT ? &x : &weight);
+	put_tensor(p, variant == CONV_WEIGHT ? &x : &weight, positive);
 	put(p, ", ");
 	if (variant == CONV_INPUT || variant == CONV_WEIGHT)
 		put_shape(p, variant == CONV_INPUT ? &x : &weight);
@@ -217,7 +222,7 @@ draw_conv(Problem *p, int variant)
 	else
 	{
 		bias = (TensorShape) {1, {variant == CONV_FORWARD ? y.dims[1] : x.dims[1]}};
-		put_tensor(p, &bias);
+		put_tensor(p, &bias, positive);
 	}
 	put_ints(p, "stride", w.stride, w.nd);
 	put_padding(p, &w);
@@ -246,7 +251,7 @@ draw_conv_bias(Problem *p, int variant)
 
 	draw_shape(p, &shape, 3, 5);
 	put(p, "conv_backward_bias(");
-	put_positive_tensor(p, &shape);
+	put_tensor(p, &shape, true);
 	put(p, ")");
 }
 
@@ -283,6 +288,7 @@ draw_pool(Problem *p, int variant)
 	bool		ceil_mode = one_in(p, 3);
 	bool		count_include_pad = one_in(p, 2);
 	bool		dilate = max && one_in(p, 8);
+	bool		positive;
 	Window		w;
 	TensorShape x,
 				y;
@@ -300,11 +306,12 @@ draw_pool(Problem *p, int variant)
 		y.dims[2 + i] = window_output(&w, i, x.dims[2 + i], ceil_mode);
 	}
 
+	positive = few(variant == POOL_AVG_BACKWARD ? &x : &y);
 	put_call(p, max ? "max_pool" : "avg_pool", w.nd,
 			 variant == POOL_MAX_BACKWARD || variant == POOL_AVG_BACKWARD ? "_backward" : "");
 	if (variant == POOL_MAX_BACKWARD)
 	{
-		put_tensor(p, &y);
+		put_tensor(p, &y, false);
 		put(p, ", ");
 		put_tensor_of(p, &x, p->dtype, seed, false);
 		put(p, ", ");
@@ -314,12 +321,12 @@ draw_pool(Problem *p, int variant)
 	}
 	else if (variant == POOL_AVG_BACKWARD)
 	{
-		put_tensor(p, &y);
+		put_tensor(p, &y, positive);
 		put(p, ", ");
 		put_shape(p, &x);
 	}
 	else
-		put_tensor_of(p, &x, p->dtype, seed, false);
+		put_tensor_of(p, &x, p->dtype, seed, positive);
 	put_pool_options(p, &w, max, ceil_mode, count_include_pad);
 }
 
@@ -330,7 +337,7 @@ draw_global_pool(Problem *p, int max)
 
 	draw_shape(p, &shape, 3, 5);
 	put(p, max ? "global_max_pool(" : "global_avg_pool(");
-	put_positive_tensor(p, &shape);
+	put_tensor(p, &shape, true);
 	put(p, ")");
 }
 
@@ -385,14 +392,17 @@ draw_norm(Problem *p, int variant)
 	draw_shape(p, &x, 2, 5);
 	/* few values have a variance of almost nothing, and then errors of almost anything */
 	if (variant != NORM_INFERENCE && x.dims[0] > 0)
+	{
 		x.dims[0] = draw_int(p, 8, 16);
+		x.dims[1] = draw_int(p, 4, 8);
+	}
 	param.rank = per_activation ? x.rank - 1 : 1;
 	memcpy(param.dims, x.dims + 1, param.rank * sizeof(int64));
 
 	put(p, variant == NORM_INFERENCE ? "batch_norm(" : variant == NORM_TRAIN ? "(batch_norm_train(" : "(batch_norm_backward(");
 	if (variant == NORM_BACKWARD)
 	{
-		put_tensor(p, &x);
+		put_tensor(p, &x, false);
 		put(p, ", ");
 	}
 	put_tensor_of(p, &x, p->dtype, seed, variant != NORM_INFERENCE);
@@ -430,7 +440,7 @@ draw_relu(Problem *p, int variant)
 
 	draw_shape(p, &shape, 0, 5);
 	put(p, "relu(");
-	put_tensor(p, &shape);
+	put_tensor(p, &shape, false);
 	put(p, ")");
 }
 
