@@ -151,14 +151,15 @@ OpOutcome
 once_upload(KeptValue *kept, ProviderId provider, OpId op, char *reason, Size reason_size)
 {
 	const TensorView *view = &kept->view;
-	ResidentTensor *resident = kept->resident;
+	ResidentTensor *resident;
 	OpOutcome	outcome;
 
-	if (resident != NULL)
+	if (kept->resident != NULL)
 		return OP_DONE;
-	resident = resident_new(kept->cxt, provider, op, view->dtype, &view->shape, reason, reason_size);
-	if (resident == NULL)
-		return OP_NO_MEMORY;
+	outcome = resident_new(&resident, kept->cxt, provider, op, view->dtype, &view->shape,
+						   reason, reason_size);
+	if (outcome != OP_DONE)
+		return outcome;
 	outcome = resident->buffer->memory->upload(resident->view.data, view->data, resident->buffer->size,
 											   reason, reason_size);
 	if (outcome == OP_DONE)

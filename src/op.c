@@ -198,6 +198,7 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 	TensorView *in = &task->in[i];
 	Size		size;
 	DeviceBuffer *copy;
+	OpOutcome	outcome;
 
 	if (call->resident[i] != NULL && call->resident[i]->provider == call->provider)
 	{
@@ -206,17 +207,16 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 	}
 	if (call->kept[i] != NULL)
 	{
-		OpOutcome	outcome = once_upload(call->kept[i], call->provider, task->id,
-										  task->reason, sizeof(task->reason));
-
+		outcome = once_upload(call->kept[i], call->provider, task->id,
+							  task->reason, sizeof(task->reason));
 		if (outcome == OP_DONE)
 			in->data = call->kept[i]->resident->view.data;
 		return outcome;
 	}
 	size = tensor_payload_size(in->dtype, &in->shape);
-	copy = device_buffer_new(scratch, call->provider, size, task->reason, sizeof(task->reason));
-	if (copy == NULL)
-		return OP_NO_MEMORY;
+	outcome = device_buffer_new(&copy, scratch, call->provider, size, task->reason, sizeof(task->reason));
+	if (outcome != OP_DONE)
+		return outcome;
 	in->data = copy->ptr;
 	return provider->memory->upload(copy->ptr, input_on_host(call, i), size, task->reason, sizeof(task->reason));
 }
@@ -238,12 +238,10 @@ op_run_device(OpCall *call, const Provider *provider)
 	for (int i = 0; i < call->nout && outcome == OP_DONE; i++)
 		if (output_wanted(call, i))
 		{
-			results[i] = resident_new(CurrentMemoryContext, call->provider, task->id,
-									  task->out[i].dtype, &call->result[i],
-									  task->reason, sizeof(task->reason));
-			if (results[i] == NULL)
-				outcome = OP_NO_MEMORY;
-			else
+			outcome = resident_new(&results[i], CurrentMemoryContext, call->provider, task->id,
+								   task->out[i].dtype, &call->result[i],
+								   task->reason, sizeof(task->reason));
+			if (outcome == OP_DONE)
 				task->out[i].data = results[i]->view.data;
 		}
 

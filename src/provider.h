@@ -184,15 +184,15 @@ typedef struct ProviderDevice
 } ProviderDevice;
 
 /*
- * Memory of a provider that computes elsewhere. alloc gives NULL when the device
- * is out of memory, with the reason in the caller's buffer. free never throws.
+ * Memory of a provider that computes elsewhere. alloc and upload say why they
+ * did not in the caller's buffer. free never throws.
  * upload may return before the copy ends, but has read the source when it
  * returns; download waits for the work that precedes it, checking for
  * interrupts, and raises 38000 when the device is lost.
  */
 typedef struct DeviceMemory
 {
-	void	   *(*alloc) (Size size, char *reason, Size reason_size);
+	OpOutcome	(*alloc) (void **device, Size size, char *reason, Size reason_size);
 	void		(*free) (void *ptr, Size size);
 	OpOutcome	(*upload) (void *device, const void *host, Size size, char *reason, Size reason_size);
 	void		(*download) (void *host, const void *device, Size size);

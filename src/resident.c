@@ -38,10 +38,12 @@ device_buffer_release(void *arg)
 	live_buffers--;
 }
 
-DeviceBuffer *
-device_buffer_new(MemoryContext owner, ProviderId provider, Size size, char *reason, Size reason_size)
+OpOutcome
+device_buffer_new(DeviceBuffer **result, MemoryContext owner, ProviderId provider, Size size,
+				  char *reason, Size reason_size)
 {
 	DeviceBuffer *buffer = MemoryContextAllocZero(owner, sizeof(*buffer));
+	OpOutcome	outcome;
 
 	buffer->callback.func = device_buffer_release;
 	buffer->callback.arg = buffer;
@@ -49,34 +51,37 @@ device_buffer_new(MemoryContext owner, ProviderId provider, Size size, char *rea
 
 	buffer->memory = provider_loaded(provider)->memory;
 	buffer->size = size;
-	buffer->ptr = buffer->memory->alloc(size, reason, reason_size);
-	if (buffer->ptr == NULL)
-		return NULL;
+	outcome = buffer->memory->alloc(&buffer->ptr, size, reason, reason_size);
+	if (outcome != OP_DONE)
+		return outcome;
 	live_buffers++;
-	return buffer;
+	*result = buffer;
+	return OP_DONE;
 }
 
-ResidentTensor *
-resident_new(MemoryContext parent, ProviderId provider, OpId maker, DType dtype,
-			 const TensorShape *shape, char *reason, Size reason_size)
+OpOutcome
+resident_new(ResidentTensor **result, MemoryContext parent, ProviderId provider, OpId maker,
+			 DType dtype, const TensorShape *shape, char *reason, Size reason_size)
 {
 	MemoryContext cxt = AllocSetContextCreate(parent, "cudnn_ops tensor", ALLOCSET_SMALL_SIZES);
 	ResidentTensor *tensor = MemoryContextAllocZero(cxt, sizeof(*tensor));
+	OpOutcome	outcome;
 
 	EOH_init_header(&tensor->hdr, &resident_methods, cxt);
 	tensor->provider = provider;
 	tensor->maker = maker;
 	tensor->view.dtype = dtype;
 	tensor->view.shape = *shape;
-	tensor->buffer = device_buffer_new(cxt, provider, shape_numel(shape) * dtype_info[dtype].size,
-									   reason, reason_size);
-	if (tensor->buffer == NULL)
+	outcome = device_buffer_new(&tensor->buffer, cxt, provider,
+								shape_numel(shape) * dtype_info[dtype].size, reason, reason_size);
+	if (outcome != OP_DONE)
 	{
 		MemoryContextDelete(cxt);
-		return NULL;
+		return outcome;
 	}
 	tensor->view.data = tensor->buffer->ptr;
-	return tensor;
+	*result = tensor;
+	return OP_DONE;
 }
 
 ResidentTensor *

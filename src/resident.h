@@ -28,14 +28,14 @@ typedef struct ResidentTensor
 	DeviceBuffer *buffer;
 } ResidentTensor;
 
-/* NULL when the device is out of memory, with the reason. */
-extern DeviceBuffer *device_buffer_new(MemoryContext owner, ProviderId provider, Size size,
-									   char *reason, Size reason_size);
+/* Undefined bytes; what is not OP_DONE comes with the reason and no buffer. */
+extern OpOutcome device_buffer_new(DeviceBuffer **buffer, MemoryContext owner, ProviderId provider,
+								   Size size, char *reason, Size reason_size);
 
-/* A tensor of undefined elements in a child of `parent`; NULL when out of memory. */
-extern ResidentTensor *resident_new(MemoryContext parent, ProviderId provider, OpId maker,
-									DType dtype, const TensorShape *shape,
-									char *reason, Size reason_size);
+/* A tensor of undefined elements in a child of `parent`; same rule. */
+extern OpOutcome resident_new(ResidentTensor **tensor, MemoryContext parent, ProviderId provider,
+							  OpId maker, DType dtype, const TensorShape *shape,
+							  char *reason, Size reason_size);
 
 /* The resident tensor behind a bytea datum, NULL when it is something else. */
 extern ResidentTensor *resident_from_datum(Datum value);

@@ -199,7 +199,8 @@ draw_conv(Problem *p, int variant)
 		{
 			/* here y is the input */
 			output_padding[i] = draw_int(p, 0, w.stride[i] - 1);
-			y.dims[2 + i] = 1 + draw_int(p, 0, 6) + (w.pad_begin[i] + w.pad_end[i]) / w.stride[i];
+			y.dims[2 + i] = 1 + draw_int(p, 0, 6) +
+				(w.pad_begin[i] + w.pad_end[i] + w.stride[i] - 1) / w.stride[i];
 		}
 		else
 		{

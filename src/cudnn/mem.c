@@ -91,22 +91,21 @@ device_free(void *ptr)
 		(void) nv_check_lost(cudaFreeAsync(ptr, nv.stream));
 }
 
-static void *
-nv_alloc(Size size, char *reason, Size reason_size)
+static OpOutcome
+nv_alloc(void **device, Size size, char *reason, Size reason_size)
 {
-	void	   *ptr;
 	sigset_t	mask;
+	OpOutcome	outcome = nv_ready(reason, reason_size);
 
-	if (nv_ready(reason, reason_size) != OP_DONE)
-		return NULL;
+	if (outcome != OP_DONE)
+		return outcome;
 	nv_clear_fault();
 	foreign_enter(&mask);
-	ptr = device_alloc(Max(size, 1));
+	*device = device_alloc(Max(size, 1));
 	foreign_leave(&mask);
-	(void) nv_outcome(ptr != NULL, reason, reason_size);
-	if (ptr != NULL)
+	if (*device != NULL)
 		nv.counters.device_bytes += size;
-	return ptr;
+	return nv_outcome(*device != NULL, reason, reason_size);
 }
 
 static void
