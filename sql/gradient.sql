@@ -3,7 +3,7 @@
 -- leaves it to the next provider.
 DO $$
 BEGIN
-	IF current_setting('cudnn_ops.provider') = 'onednn' THEN
+	IF current_setting('cudnn_ops.provider', true) = 'onednn' THEN
 		SET cudnn_ops.provider = auto;
 	END IF;
 END

@@ -83,9 +83,15 @@ my $mutants = $node->safe_psql('postgres', q{
 				WHEN 0 THEN x := substr(x, 1, (random() * length(x))::int);
 				WHEN 1 THEN x := x || substr(x, 1, (random() * 40)::int);
 				WHEN 2 THEN x := substr(x, (random() * 20)::int);
-				-- mostly in the header, where it hurts: any byte, or one that could be of the shape or type
-				WHEN 3 THEN IF length(x) > 130 THEN x := set_byte(x, (random() * 129)::int, (random() * 255)::int); END IF;
-				ELSE IF length(x) > 130 THEN x := set_byte(x, 20 + (random() * 70)::int, ascii(substr('0123456789,() <f48', 1 + (random() * 17)::int, 1))); END IF;
+				-- the shape, if it still has one
+				WHEN 3, 4 THEN IF tensor_is_valid(x) THEN
+					x := tensor_reshape(x, (ARRAY['{-1}', '{1,2,-1,3}', '{1,-1,3,3}', '{1,1,2,-1}', '{2,-1,1,1}'])[1 + (random() * 4)::int]::int[]);
+				END IF;
+				-- an element
+				WHEN 5 THEN IF length(x) > 140 THEN x := set_byte(x, 128 + (random() * 10)::int, (random() * 255)::int); END IF;
+				-- the header: any byte, or one that could be of the shape or type
+				WHEN 6 THEN IF length(x) > 130 THEN x := set_byte(x, (random() * 129)::int, (random() * 255)::int); END IF;
+				ELSE IF length(x) > 130 THEN x := set_byte(x, 20 + (random() * 70)::int, ascii(substr('0123456789,() <f48', 1 + (random() * 16)::int, 1))); END IF;
 			END CASE;
 		END LOOP;
 		RETURN x;
