@@ -34,9 +34,18 @@ is( $node->safe_psql('postgres',
 $node->safe_psql('postgres', "SELECT relu(tensor_full('{2}', 1)) FROM cudnn_ops_providers()");
 is(scalar(loaded($postmaster)), 0, 'nor the postmaster after a backend has computed');
 
+# What the libraries need and what they show.
+my $pkglibdir = $node->config_data('--pkglibdir');
+unlike(`ldd $pkglibdir/cudnn_ops.so`, $foreign, 'the core library links none of them');
+for my $provider (grep { -e "$pkglibdir/cudnn_ops_$_.so" } 'onednn', 'cudnn')
+{
+	my @symbols = `nm -D --defined-only $pkglibdir/cudnn_ops_$provider.so`;
+	is(scalar(@symbols), 1, "$provider exports one symbol");
+	like($symbols[0], qr/ T cudnn_ops_provider$/, "which is its entry");
+}
+
 # A folder with a core library of its own, beside which it looks for providers.
 my $libdir = PostgreSQL::Test::Utils::tempdir;
-my $pkglibdir = $node->config_data('--pkglibdir');
 copy("$pkglibdir/cudnn_ops.so", "$libdir/cudnn_ops.so") or die "copy: $!";
 $node->safe_psql('postgres',
 	"UPDATE pg_proc SET probin = '$libdir/cudnn_ops' WHERE probin = '\$libdir/cudnn_ops'");
