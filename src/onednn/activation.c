@@ -2,27 +2,43 @@
 #include "postgres.h"
 
 #include "kernels.h"
-#include "plan.h"
+#include "session.h"
 
-static bool
-write_activation(Plan *plan, const OpTask *task)
+#define BF16_SIGN 0x8000
+#define BF16_INFINITY 0x7f80
+
+/*
+ * Why relu is a loop of ours: oneDNN makes 0 of NaN, and to look for NaN
+ * afterwards costs as much as the whole computation.
+ */
+static void
+relu_float32(const float *restrict x, float *restrict y, int64 n)
 {
-	dnnl_primitive_desc_t *made = dn_primitive(plan);
-	PlanTensor *x = dn_tensor(plan, task, PLAN_IN(0));
-	PlanTensor *y = dn_tensor(plan, task, PLAN_OUT(0));
+#pragma omp parallel for simd schedule(static)
+	for (int64 i = 0; i < n; i++)
+		y[i] = x[i] < 0 ? 0 : x[i];
+}
 
-	if (x == NULL || y == NULL)
-		return false;
-	return DN(dn_make_eltwise(made, &dn.maker, dnnl_eltwise_relu, &x->shape, 0)) &&
-		dn_step(plan, *made, (PlanArg[]) {
-				{DNNL_ARG_SRC, x},
-				{DNNL_ARG_DST, y},
-				}, 2);
+static void
+relu_bfloat16(const uint16 *restrict x, uint16 *restrict y, int64 n)
+{
+#pragma omp parallel for simd schedule(static)
+	for (int64 i = 0; i < n; i++)
+		y[i] = x[i] > BF16_SIGN && x[i] <= (BF16_SIGN | BF16_INFINITY) ? 0 : x[i];
 }
 
 /* x (M) -> y (M) */
 OpOutcome
 dn_activation(OpTask *task)
 {
-	return dn_run(task, write_activation);
+	const TensorView *x = &task->in[0];
+	OpOutcome	outcome = dn_begin(task);
+
+	if (outcome != OP_DONE)
+		return outcome;
+	if (x->dtype == DT_FLOAT32)
+		relu_float32(x->data, task->out[0].data, x->shape.dims[0]);
+	else
+		relu_bfloat16(x->data, task->out[0].data, x->shape.dims[0]);
+	return dn_end(task, true);
 }

@@ -1,13 +1,22 @@
-/* Pooling and its gradients. */
+/*
+ * Pooling and its gradients. oneDNN knows no end of the padding: what ceil_mode
+ * adds beyond it is more padding there, and counts in an average. That is put
+ * right by a factor on the last windows.
+ */
 #include "postgres.h"
 
+#include "element.h"
 #include "kernels.h"
 #include "plan.h"
+#include "pool_max.h"
 
-/*
- * How far the last window of an axis reaches beyond the padding: more than 0 only
- * with ceil_mode.
- */
+static const dnnl_alg_kind_t pool_modes[] = {
+	[POOL_MAX] = dnnl_pooling_max,
+	[POOL_AVG_INCLUDE_PAD] = dnnl_pooling_avg_include_padding,
+	[POOL_AVG_EXCLUDE_PAD] = dnnl_pooling_avg_exclude_padding,
+};
+
+/* How far the last window of an axis reaches beyond the padding. */
 static int64
 overhang(const Window *w, int axis, const TensorShape *in, const TensorShape *out)
 {
@@ -17,7 +26,7 @@ overhang(const Window *w, int axis, const TensorShape *in, const TensorShape *ou
 	return Max(end - w->pad_begin[axis] - in->dims[2 + axis] - w->pad_end[axis], 0);
 }
 
-/* The window for the library, which takes all that it reaches for padding. */
+/* The window for the library, padded as far as it reaches. */
 static void
 pool_window(DnWindow *to, const Window *from, const TensorShape *in, const TensorShape *out)
 {
@@ -26,14 +35,44 @@ pool_window(DnWindow *to, const Window *from, const TensorShape *in, const Tenso
 		to->pad_end[i] += overhang(from, i, in, out);
 }
 
+/*
+ * Does oneDNN divide by more elements than a window has? Only where padding
+ * counts.
+ */
+static bool
+divides_wrongly(const PoolParams *params, const TensorShape *in, const TensorShape *out)
+{
+	for (int i = 0; i < params->window.nd; i++)
+		if (params->mode == POOL_AVG_INCLUDE_PAD && overhang(&params->window, i, in, out) > 0)
+			return true;
+	return false;
+}
+
+/* Gives the last windows of y (N,C,o..) the right divisor. */
+static void
+correct_divisor(const Window *window, const TensorShape *in, const TensorView *y)
+{
+	for (int axis = 0; axis < window->nd; axis++)
+	{
+		int64		beyond = overhang(window, axis, in, &y->shape);
+		float		factor = (float) window->kernel[axis] / (window->kernel[axis] - beyond);
+		int64		count = y->shape.dims[2 + axis];
+		int64		inner = elements_from(&y->shape, 3 + axis);
+		int64		outer = elements_from(&y->shape, 0) / (count * inner);
+
+		for (int64 i = 0; beyond > 0 && i < outer; i++)
+			for (int64 j = 0; j < inner; j++)
+			{
+				int64		at = ((i + 1) * count - 1) * inner + j;
+
+				element_set(y, at, element_get(y, at) * factor);
+			}
+	}
+}
+
 static bool
 write_pool(Plan *plan, const OpTask *task)
 {
-	static const dnnl_alg_kind_t modes[] = {
-		[POOL_MAX] = dnnl_pooling_max,
-		[POOL_AVG_INCLUDE_PAD] = dnnl_pooling_avg_include_padding,
-		[POOL_AVG_EXCLUDE_PAD] = dnnl_pooling_avg_exclude_padding,
-	};
 	const PoolParams *params = task->params;
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
 	PlanTensor *x = dn_tensor(plan, task, PLAN_IN(0));
@@ -43,15 +82,119 @@ write_pool(Plan *plan, const OpTask *task)
 
 	pool_window(&window, &params->window, &task->in[0].shape, &task->out[0].shape);
 	return dn_any(&any, y) &&
-		DN(dn_make_pool(made, &dn.maker, dnnl_forward_inference, modes[params->mode], &x->shape, &any, &window)) &&
+		DN(dn_make_pool(made, &dn.maker, dnnl_forward_inference, pool_modes[params->mode],
+						&x->shape, &any, &window)) &&
 		dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_SRC, x},
 				{DNNL_ARG_DST, y},
 				}, 2);
 }
 
+/* x (N,C,i..) -> y (N,C,o..) */
 OpOutcome
 dn_pool(OpTask *task)
 {
-	return dn_run(task, write_pool);
+	const PoolParams *params = task->params;
+	TensorView *x = &task->in[0];
+	TensorView *y = &task->out[0];
+	OpOutcome	outcome = dn_run(task, write_pool);
+
+	if (outcome != OP_DONE)
+		return outcome;
+	if (divides_wrongly(params, &x->shape, &y->shape))
+		correct_divisor(&params->window, &x->shape, y);
+	if (params->mode != POOL_MAX)
+		return OP_DONE;
+	outcome = dn_begin(task);
+	if (outcome != OP_DONE)
+		return outcome;
+	mend_max_pool(&params->window, x, y);
+	return dn_end(task, true);
+}
+
+/*
+ * The gradient of a maximum goes where a forward run finds it: that run, into
+ * scratch memory, is a part of the plan.
+ */
+static bool
+write_pool_backward(Plan *plan, const OpTask *task)
+{
+	const PoolParams *params = task->params;
+	dnnl_alg_kind_t mode = pool_modes[params->mode];
+	dnnl_primitive_desc_t *forward = dn_primitive(plan);
+	dnnl_primitive_desc_t *backward = dn_primitive(plan);
+	PlanTensor *dy = dn_tensor(plan, task, PLAN_IN(0));
+	PlanTensor *x = dn_tensor(plan, task, PLAN_IN(1));
+	PlanTensor *dx = dn_tensor(plan, task, PLAN_OUT(0));
+	PlanTensor *found = NULL;
+	DnWindow	window;
+
+	pool_window(&window, &params->window, &task->out[0].shape, &task->in[0].shape);
+	if (dn.fault.set ||
+		!DN(dn_make_pool(forward, &dn.maker, dnnl_forward_training, mode, &dx->shape, &dy->shape, &window)) ||
+		!DN(dn_make_pool_backward(backward, &dn.maker, mode, &dx->shape, &dy->shape, &window, *forward)))
+		return false;
+	if (x != NULL)
+	{
+		PlanTensor *y = dn_temporary(plan, &dy->shape);
+
+		found = dn_temporary(plan, dnnl_primitive_desc_query_md(*forward, dnnl_query_workspace_md, 0));
+		if (!dn_step(plan, *forward, (PlanArg[]) {
+					 {DNNL_ARG_SRC, x},
+					 {DNNL_ARG_DST, y},
+					 {DNNL_ARG_WORKSPACE, found},
+					 }, 3))
+			return false;
+	}
+	return dn_step(plan, *backward, (PlanArg[]) {
+			{DNNL_ARG_DIFF_DST, dy},
+			{DNNL_ARG_WORKSPACE, found},
+			{DNNL_ARG_DIFF_SRC, dx},
+			}, 3);
+}
+
+/* dy (N,C,o..), x (N,C,i..) -> dx (N,C,i..) */
+static OpOutcome
+max_pool_backward(OpTask *task)
+{
+	const PoolParams *params = task->params;
+	OpOutcome	outcome = dn_run(task, write_pool_backward);
+
+	if (outcome == OP_DONE)
+		outcome = dn_begin(task);
+	if (outcome != OP_DONE)
+		return outcome;
+	mend_max_pool_backward(&params->window, &task->in[0], &task->in[1], &task->out[0]);
+	return dn_end(task, true);
+}
+
+/* dy (N,C,o..) -> dx (N,C,i..) */
+static OpOutcome
+avg_pool_backward(OpTask *task)
+{
+	const PoolParams *params = task->params;
+	TensorView *dy = &task->in[0];
+	TensorView	given = *dy;
+	Size		size = elements_from(&dy->shape, 0) * (dy->dtype == DT_FLOAT32 ? sizeof(float) : sizeof(uint16));
+	OpOutcome	outcome;
+
+	if (!divides_wrongly(params, &task->out[0].shape, &dy->shape))
+		return dn_run(task, write_pool_backward);
+
+	dy->data = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	memcpy(dy->data, given.data, size);
+	correct_divisor(&params->window, &task->out[0].shape, dy);
+	outcome = dn_run(task, write_pool_backward);
+	pfree(dy->data);
+	dy->data = given.data;
+	return outcome;
+}
+
+/* dy (N,C,o..), [x (N,C,i..), y (N,C,o..): max only] -> dx (N,C,i..) */
+OpOutcome
+dn_pool_backward(OpTask *task)
+{
+	const PoolParams *params = task->params;
+
+	return params->mode == POOL_MAX ? max_pool_backward(task) : avg_pool_backward(task);
 }

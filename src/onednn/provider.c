@@ -54,6 +54,7 @@ static const Provider provider = {
 	.ops = {
 		[OP_CONV] = {dn_conv, DN_FLOATS},
 		[OP_POOL] = {dn_pool, DN_FLOATS},
+		[OP_POOL_BACKWARD] = {dn_pool_backward, DN_FLOATS},
 		[OP_BATCH_NORM] = {dn_batch_norm, DN_FLOATS},
 		[OP_ACTIVATION] = {dn_activation, DN_FLOATS},
 	},
