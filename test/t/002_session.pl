@@ -136,11 +136,16 @@ my $soak = $node->safe_psql('postgres', qq{
 		END LOOP;
 		RETURN resident_pages();
 	END \$\$;
-	SELECT soak(1000), soak($calls - 1000), live_tensors, (SELECT sum(calls) FROM cudnn_ops_stats() WHERE op = 'conv')
+	CREATE FUNCTION free_on_device() RETURNS bigint LANGUAGE sql AS
+		\$\$ SELECT coalesce(min(free_bytes), 0) FROM cudnn_ops_devices() \$\$;
+	SELECT soak(1000), free_on_device(), soak($calls - 1000), free_on_device(), live_tensors,
+	       (SELECT sum(calls) FROM cudnn_ops_stats() WHERE op = 'conv')
 	FROM cudnn_ops_memory();
 });
-my ($before, $after, $tensors_left, $counted) = split /\|/, $soak;
-note("resident pages after 1000 calls $before, after $calls $after");
+my ($before, $free_before, $after, $free_after, $tensors_left, $counted) = split /\|/, $soak;
+note("resident pages after 1000 calls $before, after $calls calls $after");
+note("free device memory then $free_before, now $free_after bytes");
+cmp_ok($free_before - $free_after, '<=', 0.01 * $free_before, 'no device memory has gone');
 cmp_ok(abs($after - $before), '<=', 0.01 * $before, "resident memory within 1% over $calls calls");
 is($tensors_left, 0, 'no tensor is left after them');
 is($counted, $calls, 'and all were counted');
