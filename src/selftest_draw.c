@@ -387,6 +387,7 @@ draw_norm(Problem *p, int variant)
 	static const char *const gradients[] = {")).grad_input", ")).grad_weight", ")).grad_bias"};
 	bool		per_activation = one_in(p, 2);
 	uint32		seed = (uint32) draw_bits(p);
+	int			gradient = draw_int(p, 0, lengthof(gradients) - 1);
 	TensorShape x,
 				param;
 
@@ -403,7 +404,8 @@ draw_norm(Problem *p, int variant)
 	put(p, variant == NORM_INFERENCE ? "batch_norm(" : variant == NORM_TRAIN ? "(batch_norm_train(" : "(batch_norm_backward(");
 	if (variant == NORM_BACKWARD)
 	{
-		put_tensor(p, &x, false);
+		/* that of the weight is a sum of grad_output * x, which must not cancel out either */
+		put_tensor_of(p, &x, p->dtype, gradient == 1 ? seed : (uint32) draw_bits(p), gradient != 0);
 		put(p, ", ");
 	}
 	put_tensor_of(p, &x, p->dtype, seed, variant != NORM_INFERENCE);
@@ -428,7 +430,7 @@ draw_norm(Problem *p, int variant)
 		put_optional_param(p, &param);
 		put_saved(p, &x, seed, &param, ")).save_mean");
 		put_saved(p, &x, seed, &param, ")).save_invstd");
-		put(p, gradients[draw_int(p, 0, lengthof(gradients) - 1)]);
+		put(p, gradients[gradient]);
 	}
 }
 
