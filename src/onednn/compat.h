@@ -144,32 +144,4 @@ dn_make_norm(dnnl_primitive_desc_t *made, const DnMaker *maker, dnnl_prop_kind_t
 				   &op, maker, NULL);
 }
 
-static inline dnnl_status_t
-dn_make_norm_backward(dnnl_primitive_desc_t *made, const DnMaker *maker, const DnShape *dx, const DnShape *x,
-					  float eps, unsigned flags, const_dnnl_primitive_desc_t forward)
-{
-	dnnl_batch_normalization_desc_t op;
-
-	return dn_make(made, dnnl_batch_normalization_backward_desc_init(&op, dnnl_backward, dx, x, eps, flags),
-				   &op, maker, forward);
-}
-
-static inline dnnl_status_t
-dn_make_eltwise(dnnl_primitive_desc_t *made, const DnMaker *maker, dnnl_alg_kind_t kind, const DnShape *x,
-				float alpha)
-{
-	dnnl_eltwise_desc_t op;
-
-	return dn_make(made, dnnl_eltwise_forward_desc_init(&op, dnnl_forward_inference, kind, x, alpha, 0),
-				   &op, maker, NULL);
-}
-
-static inline dnnl_status_t
-dn_make_sum(dnnl_primitive_desc_t *made, const DnMaker *maker, const DnShape *x, const DnShape *y)
-{
-	dnnl_reduction_desc_t op;
-
-	return dn_make(made, dnnl_reduction_desc_init(&op, dnnl_reduction_sum, x, y, 0, 0), &op, maker, NULL);
-}
-
 #endif							/* ONEDNN_COMPAT_H */

@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "element.h"
 #include "kernels.h"
 #include "plan.h"
 
@@ -74,8 +75,108 @@ write_conv(Plan *plan, const OpTask *task)
 				}, 4);
 }
 
+/* x (N,C,i..), w (O,C/g,k..), [b (O)] -> y (N,O,o..) */
 OpOutcome
 dn_conv(OpTask *task)
 {
 	return dn_run(task, write_conv);
+}
+
+/*
+ * The gradients want to know a forward convolution of the same tensors; it never
+ * runs.
+ */
+static bool
+write_conv_input(Plan *plan, const OpTask *task)
+{
+	dnnl_primitive_desc_t *forward = dn_primitive(plan);
+	dnnl_primitive_desc_t *made = dn_primitive(plan);
+	Conv		conv;
+
+	if (!conv_tensors(plan, task, PLAN_OUT(0), PLAN_IN(1), &task->in[1].shape, PLAN_IN(0), &conv))
+		return false;
+	return make_forward(&conv, NULL, forward) &&
+		DN(dn_make_conv_input(made, &dn.maker, &conv.any_image, &conv.any_filter, &conv.any_response,
+							  &conv.window, *forward)) &&
+		dn_step(plan, *made, (PlanArg[]) {
+				{DNNL_ARG_DIFF_DST, conv.response},
+				{DNNL_ARG_WEIGHTS, conv.filter},
+				{DNNL_ARG_DIFF_SRC, conv.image},
+				}, 3);
+}
+
+/* x (N,C,s..) += bias (C) */
+static void
+add_bias(const TensorView *x, const TensorView *bias)
+{
+	int64		channels = x->shape.dims[0] * x->shape.dims[1];
+	int64		size = elements_from(&x->shape, 2);
+
+	for (int64 c = 0; c < channels; c++)
+	{
+		float		b = element_get(bias, c % x->shape.dims[1]);
+
+		for (int64 i = c * size; i < (c + 1) * size; i++)
+			element_set(x, i, element_get(x, i) + b);
+	}
+}
+
+/* dy (N,O,o..), w (O,C/g,k..), [b (C)] -> dx (N,C,i..) (+ b) */
+OpOutcome
+dn_conv_backward_input(OpTask *task)
+{
+	const TensorView *bias = &task->in[2];
+	OpOutcome	outcome = dn_run(task, write_conv_input);
+
+	if (outcome == OP_DONE && bias->data != NULL)
+		add_bias(&task->out[0], bias);
+	return outcome;
+}
+
+static bool
+write_conv_weight(Plan *plan, const OpTask *task)
+{
+	dnnl_primitive_desc_t *forward = dn_primitive(plan);
+	dnnl_primitive_desc_t *made = dn_primitive(plan);
+	Conv		conv;
+
+	if (!conv_tensors(plan, task, PLAN_IN(1), PLAN_OUT(0), &task->out[0].shape, PLAN_IN(0), &conv))
+		return false;
+	return make_forward(&conv, NULL, forward) &&
+		DN(dn_make_conv_weight(made, &dn.maker, &conv.any_image, &conv.any_filter, &conv.any_response,
+							   &conv.window, *forward)) &&
+		dn_step(plan, *made, (PlanArg[]) {
+				{DNNL_ARG_SRC, conv.image},
+				{DNNL_ARG_DIFF_DST, conv.response},
+				{DNNL_ARG_DIFF_WEIGHTS, conv.filter},
+				}, 3);
+}
+
+/* dy (N,O,o..), x (N,C,i..) -> dw (O,C/g,k..) */
+OpOutcome
+dn_conv_backward_weight(OpTask *task)
+{
+	return dn_run(task, write_conv_weight);
+}
+
+/* dy (N,O,S) -> db (O), where oneDNN's sums in float lose too much. */
+OpOutcome
+dn_conv_backward_bias(OpTask *task)
+{
+	const TensorView *dy = &task->in[0];
+	const int64 *dims = dy->shape.dims;
+	OpOutcome	outcome = dn_begin(task);
+
+	if (outcome != OP_DONE)
+		return outcome;
+#pragma omp parallel for schedule(static)
+	for (int64 o = 0; o < dims[1]; o++)
+	{
+		double		sum = 0;
+
+		for (int64 n = 0; n < dims[0]; n++)
+			sum += element_sum(dy, (n * dims[1] + o) * dims[2], dims[2]);
+		element_set(&task->out[0], o, sum);
+	}
+	return dn_end(task, true);
 }

@@ -304,7 +304,8 @@ fill_key(PlanKey *key, const OpTask *task)
 	memset(key, 0, sizeof(*key));
 	key->id = task->id;
 	key->threads = dn.threads;
-	memcpy(&key->params, task->params, params_size[task->id]);
+	if (params_size[task->id] > 0)
+		memcpy(&key->params, task->params, params_size[task->id]);
 	for (int place = 0; place < PLAN_SCRATCH; place++)
 	{
 		const TensorView *view = view_at(task, place);

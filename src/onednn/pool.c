@@ -90,6 +90,35 @@ write_pool(Plan *plan, const OpTask *task)
 				}, 2);
 }
 
+/* Is it the average of whole channels? */
+static bool
+is_global_avg(const PoolParams *params, const TensorShape *in, const TensorShape *out)
+{
+	const Window *w = &params->window;
+
+	for (int i = 0; i < w->nd; i++)
+		if (out->dims[2 + i] != 1 || w->kernel[i] != in->dims[2 + i] || w->pad_begin[i] + w->pad_end[i] > 0)
+			return false;
+	return params->mode != POOL_MAX;
+}
+
+/* x (N,C,i..) -> y (N,C,1..), where oneDNN's sums in float lose too much. */
+static OpOutcome
+global_avg_pool(OpTask *task)
+{
+	const TensorView *x = &task->in[0];
+	int64		channels = x->shape.dims[0] * x->shape.dims[1];
+	int64		size = elements_from(&x->shape, 2);
+	OpOutcome	outcome = dn_begin(task);
+
+	if (outcome != OP_DONE)
+		return outcome;
+#pragma omp parallel for schedule(static)
+	for (int64 c = 0; c < channels; c++)
+		element_set(&task->out[0], c, element_sum(x, c * size, size) / size);
+	return dn_end(task, true);
+}
+
 /* x (N,C,i..) -> y (N,C,o..) */
 OpOutcome
 dn_pool(OpTask *task)
@@ -97,8 +126,11 @@ dn_pool(OpTask *task)
 	const PoolParams *params = task->params;
 	TensorView *x = &task->in[0];
 	TensorView *y = &task->out[0];
-	OpOutcome	outcome = dn_run(task, write_pool);
+	OpOutcome	outcome;
 
+	if (is_global_avg(params, &x->shape, &y->shape))
+		return global_avg_pool(task);
+	outcome = dn_run(task, write_pool);
 	if (outcome != OP_DONE)
 		return outcome;
 	if (divides_wrongly(params, &x->shape, &y->shape))

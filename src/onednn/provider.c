@@ -53,9 +53,14 @@ static const Provider provider = {
 	.counters = &dn.counters,
 	.ops = {
 		[OP_CONV] = {dn_conv, DN_FLOATS},
+		[OP_CONV_BACKWARD_INPUT] = {dn_conv_backward_input, DN_FLOATS},
+		[OP_CONV_BACKWARD_WEIGHT] = {dn_conv_backward_weight, DN_FLOATS},
+		[OP_CONV_BACKWARD_BIAS] = {dn_conv_backward_bias, DN_FLOATS},
 		[OP_POOL] = {dn_pool, DN_FLOATS},
 		[OP_POOL_BACKWARD] = {dn_pool_backward, DN_FLOATS},
 		[OP_BATCH_NORM] = {dn_batch_norm, DN_FLOATS},
+		[OP_BATCH_NORM_TRAIN] = {dn_batch_norm_train, DN_FLOATS},
+		[OP_BATCH_NORM_BACKWARD] = {dn_batch_norm_backward, DN_FLOATS},
 		[OP_ACTIVATION] = {dn_activation, DN_FLOATS},
 	},
 };
