@@ -7,14 +7,23 @@
 #include "kernels.h"
 #include "plan.h"
 
+/* A tensor (N,C,S) of the task as (N,C,S,1): for rank 3 oneDNN has only its slowest loops. */
+static PlanTensor *
+image_tensor(Plan *plan, const OpTask *task, int place, const TensorShape *shape)
+{
+	int64		dims[] = {shape->dims[0], shape->dims[1], shape->dims[2], 1};
+
+	return dn_tensor_as(plan, task, place, lengthof(dims), dims);
+}
+
 /* y = (x - mean) / sqrt(var + eps) * weight + bias, by the places of the tensors. */
 static bool
 write_normalize(Plan *plan, const OpTask *task, int mean, int var, int weight, int bias)
 {
 	const NormParams *params = task->params;
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
-	PlanTensor *x = dn_tensor(plan, task, PLAN_IN(0));
-	PlanTensor *y = dn_tensor(plan, task, PLAN_OUT(0));
+	PlanTensor *x = image_tensor(plan, task, PLAN_IN(0), &task->in[0].shape);
+	PlanTensor *y = image_tensor(plan, task, PLAN_OUT(0), &task->in[0].shape);
 	PlanArg		args[] = {
 		{DNNL_ARG_SRC, x},
 		{DNNL_ARG_MEAN, dn_tensor(plan, task, mean)},
