@@ -373,7 +373,7 @@ static void
 put_saved(Problem *p, const TensorShape *x, uint32 seed, const TensorShape *param, const char *statistic)
 {
 	put(p, ", (batch_norm_train(");
-	put_tensor_of(p, x, p->dtype, seed, true);
+	put_tensor_of(p, x, p->dtype, seed, false);
 	put_param(p, param, false);
 	put(p, statistic);
 }
@@ -405,10 +405,10 @@ draw_norm(Problem *p, int variant)
 	if (variant == NORM_BACKWARD)
 	{
 		/* that of the weight is a sum of grad_output * x, which must not cancel out either */
-		put_tensor_of(p, &x, p->dtype, gradient == 1 ? seed : (uint32) draw_bits(p), gradient != 0);
+		put_tensor_of(p, &x, p->dtype, gradient == 1 ? seed : (uint32) draw_bits(p), gradient == 2);
 		put(p, ", ");
 	}
-	put_tensor_of(p, &x, p->dtype, seed, variant != NORM_INFERENCE);
+	put_tensor_of(p, &x, p->dtype, seed, variant == NORM_TRAIN);
 	if (variant == NORM_INFERENCE)
 	{
 		put_param(p, &param, false);

@@ -12,6 +12,15 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -E "$@"; fi
 }
 
+# The private server is ours: the package of PostgreSQL needs no cluster of its own.
+no_cluster() {
+	local conf=/etc/postgresql-common/createcluster.conf
+	[ -e $conf ] || {
+		as_root mkdir -p "$(dirname $conf)" &&
+		echo 'create_main_cluster = false' | as_root tee $conf >/dev/null
+	}
+}
+
 # Install the Debian or Ubuntu packages of these names that are missing.
 need_packages() {
 	local missing=() p
@@ -20,12 +29,14 @@ need_packages() {
 	done
 	[ ${#missing[@]} = 0 ] && return
 	say "installing ${missing[*]}"
-	as_root apt-get update -qq
-	# the private server is ours: the package needs no cluster of its own
-	as_root mkdir -p /etc/postgresql-common
-	[ -e /etc/postgresql-common/createcluster.conf ] ||
-		echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
-	as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+	local log
+	log=$(mktemp)
+	{
+		as_root apt-get update -qq &&
+		no_cluster &&
+		as_root apt-get install -y -qq --no-install-recommends "${missing[@]}"
+	} >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+	rm -f "$log"
 }
 
 # PostgreSQL: that of PG_CONFIG, else the distribution's, which is installed.
@@ -33,9 +44,8 @@ need_postgresql() {
 	local major
 	need_packages make gcc libc6-dev
 	if [ -z "${PG_CONFIG:-}" ]; then
-		# the meta package knows the distribution's major version
-		dpkg-query -W postgresql-common >/dev/null 2>&1 || need_packages postgresql-common
-		major=$(ls /usr/lib/postgresql 2>/dev/null | sort -n | tail -1)
+		# the newest that is installed, else what the distribution's meta package depends on
+		major=$(ls /usr/lib/postgresql 2>/dev/null | sort -n | tail -1 || true)
 		if [ -z "$major" ]; then
 			as_root apt-get update -qq
 			major=$(apt-cache depends postgresql | sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -1)
