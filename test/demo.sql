@@ -17,7 +17,7 @@ CREATE TABLE features AS
 SELECT id, label,
        max_pool2d(relu(conv2d(tensor_cast(image, 'float32'), edges, padding => '{1}')), '{2}') AS feature
 FROM digits, filters;
-CREATE TEMP TABLE ran AS SELECT * FROM ran;
+CREATE TEMP TABLE ran AS SELECT op, provider, calls, round(total_ms::numeric, 1) AS total_ms FROM cudnn_ops_stats();
 SELECT count(*) AS rows, round(count(*) / extract(epoch FROM clock_timestamp() - :'begin')) AS rate FROM features \gset
 
 -- A channel of an (N, C, H, W) tensor as text, two characters a pixel.

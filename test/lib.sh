@@ -57,14 +57,16 @@ need_postgresql() {
 	bindir=$("$PG_CONFIG" --bindir)
 }
 
-# Run a command as the server's owner: user postgres where we are root.
-as_owner() {
+# Run a command as the server's owner, user postgres where we are root, in a
+# folder that he can enter.
+as_owner() (
+	cd "${work:-/}"
 	if [ "$(id -u)" = 0 ]; then
 		runuser -u postgres -- env "PATH=$bindir:$PATH" "$@"
 	else
 		env "PATH=$bindir:$PATH" "$@"
 	fi
-}
+)
 
 # Build and install; warnings are errors. Output goes to a log unless it fails.
 build() {
@@ -73,7 +75,7 @@ build() {
 		make -C "$root" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" WERROR=1 &&
 		as_root make -C "$root" PG_CONFIG="$PG_CONFIG" WERROR=1 install
 	} >"$work/build.log" 2>&1 || { tail -30 "$work/build.log" >&2; exit 1; }
-	grep -h 'building without' "$work/build.log" || true
+	grep -h 'building without' "$work/build.log" | sort -u || true
 }
 
 # A folder for the server and logs, which its owner can reach and write.
