@@ -78,13 +78,20 @@ build() {
 	grep -h 'building without' "$work/build.log" | sort -u || true
 }
 
-# A folder for the server and logs, which its owner can reach and write.
+# $work: a folder for the server and logs, which its owner can reach and write.
+# $files: the project's files as the owner can read them, the project itself or,
+# where he cannot enter it (a clone in /root, say), a copy.
 prepare_work() {
 	local socket
+	files=$root
 	work=$root/build
-	if [ "$(id -u)" = 0 ] && ! as_owner test -x "$root"; then
+	if [ "$(id -u)" = 0 ] && ! (work=/ as_owner test -r "$root/sql" -a -x "$root/sql"); then
 		work=/tmp/cudnn_ops-build
+		files=$work/files
 		say "user postgres cannot enter $root: server and logs go to $work"
+		rm -rf "$files"
+		mkdir -p "$files"
+		cp -r "$root/sql" "$root/expected" "$root/test" "$files/"
 	fi
 	mkdir -p "$work"
 	[ "$(id -u)" != 0 ] || chown postgres "$work"
