@@ -9,6 +9,15 @@
 
 #define SCRATCH_ALIGNMENT 64	/* a cache line, and the widest vector */
 
+/*
+ * Why small tasks get few threads: to meet at a barrier costs microseconds on an
+ * idle machine and milliseconds where other backends want the cores. A thread is
+ * worth that when it has some 30 microseconds to do: this many elements to read
+ * or write, or so many times as many products to add.
+ */
+#define ELEMENTS_PER_THREAD 65536
+#define PRODUCTS_PER_ELEMENT 16
+
 DnSession	dn;
 
 static sigset_t call_mask;
@@ -98,6 +107,41 @@ start(void)
 		DN(dnnl_stream_create(&dn.stream, dn.maker.engine, dnnl_stream_default_flags));
 }
 
+static int64
+elements(const TensorView *view)
+{
+	int64		n = view->data == NULL ? 0 : 1;
+
+	for (int i = 0; i < view->shape.rank && n > 0; i++)
+		n *= view->shape.dims[i];
+	return n;
+}
+
+/* The work of a task, in elements. */
+static int64
+task_work(const OpTask *task)
+{
+	const TensorView *response = task->id == OP_CONV ? &task->out[0] : &task->in[0];
+	const TensorView *filter = task->id == OP_CONV_BACKWARD_WEIGHT ? &task->out[0] : &task->in[1];
+	int64		work = 0;
+
+	for (int i = 0; i < OP_MAX_INPUTS; i++)
+		work += elements(&task->in[i]);
+	for (int i = 0; i < OP_MAX_OUTPUTS; i++)
+		work += elements(&task->out[i]);
+	if (task->id == OP_CONV || task->id == OP_CONV_BACKWARD_INPUT || task->id == OP_CONV_BACKWARD_WEIGHT)
+		work += elements(response) * (elements(filter) / filter->shape.dims[0]) / PRODUCTS_PER_ELEMENT;
+	return work;
+}
+
+static int
+task_threads(const OpTask *task)
+{
+	int			most = dn.settings->threads > 0 ? dn.settings->threads : omp_get_num_procs();
+
+	return Max(Min(most, task_work(task) / ELEMENTS_PER_THREAD), 1);
+}
+
 OpOutcome
 dn_begin(OpTask *task)
 {
@@ -105,7 +149,7 @@ dn_begin(OpTask *task)
 
 	dn.fault.set = false;
 	foreign_enter(&call_mask);
-	dn.threads = dn.settings->threads > 0 ? dn.settings->threads : omp_get_num_procs();
+	dn.threads = task_threads(task);
 	omp_set_num_threads(dn.threads);
 	ok = dn.stream != NULL || start();
 	return ok ? OP_DONE : dn_end(task, false);
