@@ -62,6 +62,15 @@ dn_shape_any(DnShape *shape, dnnl_data_type_t type, int rank, const dnnl_dims_t 
 	return dnnl_memory_desc_init_by_tag(shape, rank, dims, type, dnnl_format_tag_any);
 }
 
+/* (N, C, s..) with the channels of a place side by side. */
+static inline dnnl_status_t
+dn_shape_channels_last(DnShape *shape, dnnl_data_type_t type, int rank, const dnnl_dims_t dims)
+{
+	static const dnnl_format_tag_t tags[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
+
+	return dnnl_memory_desc_init_by_tag(shape, rank, dims, type, tags[rank - 3]);
+}
+
 static inline dnnl_status_t
 dn_make(dnnl_primitive_desc_t *made, dnnl_status_t status, const void *operation,
 		const DnMaker *maker, const_dnnl_primitive_desc_t forward)
