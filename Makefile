@@ -4,6 +4,7 @@
 #   make install         install               make clean / uninstall
 #   make test            install what is missing and run every test
 #   make demo            the same, and show the main job running
+#   make lint            what the compiler does not see
 #
 # PG_CONFIG chooses the PostgreSQL, CUDA_HOME and CUDNN_HOME where CUDA and cuDNN are.
 # WERROR=1 makes warnings errors.
@@ -42,10 +43,10 @@ EXTRA_CLEAN = $(wildcard src/*/*.o src/*.d src/*/*.d) cudnn_ops_onednn.so cudnn_
 
 # These work before PostgreSQL is installed ---------------------------------
 
-ifneq ($(filter test demo demo-stop,$(MAKECMDGOALS)),)
-test demo demo-stop:
+ifneq ($(filter test demo demo-stop lint,$(MAKECMDGOALS)),)
+test demo demo-stop lint:
 	test/$@
-.PHONY: test demo demo-stop
+.PHONY: test demo demo-stop lint
 else
 
 PG_CONFIG ?= pg_config
