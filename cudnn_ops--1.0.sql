@@ -141,6 +141,15 @@ LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION tensor_cast(bytea, text, float8, float8) IS
 'input * scale + shift in another type: nearest in a float, truncated in an integer';
 
+-- Device
+
+CREATE FUNCTION tensor_to_device(input bytea)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'tensor_to_device'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION tensor_to_device(bytea) IS
+'the same tensor, resident on the device where the provider in force has one: for PL/pgSQL variables';
+
 -- Convolution
 
 CREATE FUNCTION conv1d(input bytea, weight bytea, bias bytea DEFAULT NULL,

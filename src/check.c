@@ -64,7 +64,7 @@ check_not_empty(const char *name, const TensorShape *shape, int first)
 void
 check_size(DType dtype, const TensorShape *shape)
 {
-	int64		bytes = dtype_info[dtype].size;
+	int64		bytes = dtype_size(dtype);
 
 	for (int i = 0; i < shape->rank; i++)
 		if (shape->dims[i] == 0)

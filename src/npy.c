@@ -27,15 +27,15 @@
 #define MAX_TEXT 65535
 
 const DTypeInfo dtype_info[DT_COUNT] = {
-	[DT_FLOAT32] = {"float32", "<f4", 4},
-	[DT_FLOAT64] = {"float64", "<f8", 8},
-	[DT_FLOAT16] = {"float16", "<f2", 2},
-	[DT_BFLOAT16] = {"bfloat16", "<V2", 2},
-	[DT_UINT8] = {"uint8", "|u1", 1},
-	[DT_INT8] = {"int8", "|i1", 1},
-	[DT_INT32] = {"int32", "<i4", 4},
-	[DT_INT64] = {"int64", "<i8", 8},
-	[DT_BOOL] = {"bool", "|b1", 1},
+	[DT_FLOAT32] = {"float32", "<f4"},
+	[DT_FLOAT64] = {"float64", "<f8"},
+	[DT_FLOAT16] = {"float16", "<f2"},
+	[DT_BFLOAT16] = {"bfloat16", "<V2"},
+	[DT_UINT8] = {"uint8", "|u1"},
+	[DT_INT8] = {"int8", "|i1"},
+	[DT_INT32] = {"int32", "<i4"},
+	[DT_INT64] = {"int64", "<i8"},
+	[DT_BOOL] = {"bool", "|b1"},
 };
 
 /* Reading ----------------------------------------------------------------- */
@@ -139,14 +139,14 @@ read_descr(Cursor *c, NpyHeader *header)
 	for (DType dtype = 0; dtype < DT_COUNT; dtype++)
 	{
 		const DTypeInfo *info = &dtype_info[dtype];
-		bool		orderless = info->size == 1 || dtype == DT_BFLOAT16;
+		bool		orderless = dtype_size(dtype) == 1 || dtype == DT_BFLOAT16;
 
 		if (descr[0] == '\0' || strcmp(descr + 1, info->descr + 1) != 0)
 			continue;
 		if (descr[0] != '<' && descr[0] != '>' && !(descr[0] == '|' && orderless))
 			continue;
 		header->dtype = dtype;
-		header->big_endian = descr[0] == '>' && info->size > 1;
+		header->big_endian = descr[0] == '>' && dtype_size(dtype) > 1;
 		return true;
 	}
 	return fail_at(c->err, at, "\"%s\" is not an element type of tensors", descr);
@@ -274,7 +274,7 @@ static bool
 check_payload(NpyHeader *header, size_t total, NpyError *err)
 {
 	const TensorShape *shape = &header->shape;
-	int64		size = dtype_info[header->dtype].size;
+	int64		size = dtype_size(header->dtype);
 	bool		empty = false;
 
 	for (int i = 0; i < shape->rank; i++)

@@ -166,7 +166,7 @@ op_run_host(OpCall *call, const Provider *provider)
 
 			call->datum[i] = PointerGetDatum(tensor_new_flat(out->dtype, &call->result[i], &flat_data[i]));
 			out->data = flat_data[i];
-			if (dtype_info[out->dtype].size > sizeof(int32))
+			if (dtype_size(out->dtype) > sizeof(int32))
 				out->data = MemoryContextAllocHuge(CurrentMemoryContext,
 												   Max(tensor_payload_size(out->dtype, &out->shape), 1));
 			work |= shape_numel(&out->shape) > 0;

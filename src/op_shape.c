@@ -1,4 +1,4 @@
-/* Changing the shape or the type of a tensor, on the host. */
+/* Changing the shape, the type or the place of a tensor. */
 #include "postgres.h"
 
 #include <math.h>
@@ -77,10 +77,32 @@ tensor_cast(PG_FUNCTION_ARGS)
 	(void) arg_tensor(fcinfo, 0, "input", &x);
 	flat = tensor_new_flat(dtype, &x.shape, &data);
 	y = (TensorView) {dtype, x.shape, data};
-	if ((uintptr_t) data % dtype_info[dtype].size != 0)
+	if ((uintptr_t) data % dtype_size(dtype) != 0)
 		y.data = MemoryContextAllocHuge(CurrentMemoryContext, tensor_payload_size(dtype, &x.shape) + 1);
 	cast_elements(&x, &y, PG_GETARG_FLOAT8(2), PG_GETARG_FLOAT8(3));
 	if (y.data != data)
 		memcpy(data, y.data, tensor_payload_size(dtype, &x.shape));
 	PG_RETURN_POINTER(flat);
+}
+
+/*
+ * tensor_to_device(x): the same tensor, resident where the provider in force has
+ * a device, so that a PL/pgSQL variable keeps it there.
+ */
+PG_FUNCTION_INFO_V1(tensor_to_device);
+Datum
+tensor_to_device(PG_FUNCTION_ARGS)
+{
+	OpCall		call;
+	TensorView *x,
+			   *y;
+
+	if (resident_from_datum(PG_GETARG_DATUM(0)) != NULL)
+		PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+	op_begin(&call, OP_COPY, NULL, fcinfo);
+	x = op_input(&call, 0, "input");
+	y = op_output(&call, x->dtype, &x->shape);
+	x->shape = y->shape = (TensorShape) {1, {shape_numel(&x->shape)}};
+	op_execute(&call);
+	return op_datum(&call, 0);
 }

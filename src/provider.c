@@ -91,6 +91,7 @@ const OpInfo op_info[] = {
 	[OP_BATCH_NORM_TRAIN] = {"batch_norm_train", norm_describe},
 	[OP_BATCH_NORM_BACKWARD] = {"batch_norm_backward", norm_describe},
 	[OP_ACTIVATION] = {"activation", activation_describe},
+	[OP_COPY] = {"copy", NULL},
 };
 
 StaticAssertDecl(lengthof(op_info) == OP_COUNT, "op_info needs a row for each operation");

@@ -53,10 +53,12 @@ typedef enum OpId
 	/* NormParams: dy (N,C,S), x (N,C,S), [weight (C)], mean (C), invstd (C) -> dx, dweight (C), dbias (C) */
 	OP_BATCH_NORM_BACKWARD,
 	/* ActivationParams: x (M) -> y (M) */
-	OP_ACTIVATION
+	OP_ACTIVATION,
+	/* no parameters: x (M) of any type -> y (M), the same elements */
+	OP_COPY
 } OpId;
 
-#define OP_COUNT (OP_ACTIVATION + 1)
+#define OP_COUNT (OP_COPY + 1)
 
 /* Parameters are zeroed before they are filled: they are cache keys too. */
 

@@ -73,7 +73,7 @@ resident_new(ResidentTensor **result, MemoryContext parent, ProviderId provider,
 	tensor->view.dtype = dtype;
 	tensor->view.shape = *shape;
 	outcome = device_buffer_new(&tensor->buffer, cxt, provider,
-								shape_numel(shape) * dtype_info[dtype].size, reason, reason_size);
+								shape_numel(shape) * dtype_size(dtype), reason, reason_size);
 	if (outcome != OP_DONE)
 	{
 		MemoryContextDelete(cxt);

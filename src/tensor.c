@@ -170,7 +170,7 @@ Size
 tensor_payload_size(DType dtype, const TensorShape *shape)
 {
 	char		header[NPY_MAX_HEADER];
-	int64		size = dtype_info[dtype].size;
+	int64		size = dtype_size(dtype);
 	bool		empty = false;
 	bool		too_big = false;
 
@@ -251,7 +251,7 @@ tensor_view_flat(struct varlena *flat, TensorView *view)
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("not a tensor: %s at byte %zu", err.what, err.at)));
 
-	item = dtype_info[header.dtype].size;
+	item = dtype_size(header.dtype);
 	view->dtype = header.dtype;
 	view->shape = header.shape;
 	view->data = unconstify(uint8 *, bytes + header.data_offset);

@@ -29,16 +29,35 @@ typedef enum DType
 
 /* Sets of element types, for what a provider can compute. */
 #define DT_BIT(dtype) (1u << (dtype))
+#define DT_ALL (DT_BIT(DT_COUNT) - 1)
 #define DT_FLOATS (DT_BIT(DT_FLOAT32) | DT_BIT(DT_FLOAT64) | DT_BIT(DT_FLOAT16) | DT_BIT(DT_BFLOAT16))
 
 typedef struct DTypeInfo
 {
 	const char *name;			/* as SQL says it: float32 */
 	const char *descr;			/* as NumPy writes it: <f4 */
-	int			size;			/* bytes an element */
 } DTypeInfo;
 
-extern const DTypeInfo dtype_info[DT_COUNT];	/* in npy.c */
+extern const DTypeInfo dtype_info[DT_COUNT];
+
+/* Bytes of an element; here, for providers see no symbol of the core. */
+static inline int
+dtype_size(DType dtype)
+{
+	static const int sizes[DT_COUNT] = {
+		[DT_FLOAT32] = 4,
+		[DT_FLOAT64] = 8,
+		[DT_FLOAT16] = 2,
+		[DT_BFLOAT16] = 2,
+		[DT_UINT8] = 1,
+		[DT_INT8] = 1,
+		[DT_INT32] = 4,
+		[DT_INT64] = 8,
+		[DT_BOOL] = 1,
+	};
+
+	return sizes[dtype];
+}	/* in npy.c */
 
 /* Dimensions from the outermost in; a dimension may be 0. */
 typedef struct TensorShape

@@ -36,7 +36,7 @@ new_tensor(DType dtype, const TensorShape *shape, TensorView *view)
 static void
 put_element(const TensorView *view, int64 i, double value)
 {
-	int			size = dtype_info[view->dtype].size;
+	int			size = dtype_size(view->dtype);
 	int64		aligned;
 	TensorView	one = {view->dtype, {0}, &aligned};
 
@@ -170,7 +170,7 @@ tensor_from_raw(PG_FUNCTION_ARGS)
 	bytea	   *raw = PG_GETARG_BYTEA_PP(0);
 	DType		dtype = arg_dtype(fcinfo, 2, DT_FLOAT32);
 	Size		size = VARSIZE_ANY_EXHDR(raw);
-	int			item = dtype_info[dtype].size;
+	int			item = dtype_size(dtype);
 	TensorShape shape;
 	TensorView	view;
 	struct varlena *flat;
@@ -208,7 +208,7 @@ tensor_full(PG_FUNCTION_ARGS)
 	if (size == 0)
 		PG_RETURN_POINTER(flat);
 	put_element(&view, 0, PG_GETARG_FLOAT8(1));
-	for (filled = dtype_info[dtype].size; filled < size; filled *= 2)
+	for (filled = dtype_size(dtype); filled < size; filled *= 2)
 		memcpy((char *) view.data + filled, view.data, Min(filled, size - filled));
 	PG_RETURN_POINTER(flat);
 }

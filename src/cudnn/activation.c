@@ -19,3 +19,17 @@ nv_activation(OpTask *task)
 				  NV_DNN(cudnnActivationForward(nv.handle, nv.activation, nv_one(x->dtype), nv.tensor[0], x->data,
 												&nv_zero, nv.tensor[0], task->out[0].data)));
 }
+
+/* x (M) of any type -> y (M) */
+OpOutcome
+nv_copy(OpTask *task)
+{
+	const TensorView *x = &task->in[0];
+	OpOutcome	outcome = nv_begin(task);
+
+	if (outcome != OP_DONE)
+		return outcome;
+	return nv_end(task, NV_CUDA(cudaMemcpyAsync(task->out[0].data, x->data,
+												x->shape.dims[0] * dtype_size(x->dtype),
+												cudaMemcpyDeviceToDevice, nv.stream)));
+}

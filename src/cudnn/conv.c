@@ -195,7 +195,7 @@ pad_image(Window *window, TensorView *image)
 	int			to[PLAN_MAX_AXES] = {1, 1, 1, 1, 1};
 	TensorView	padded = *image;
 	Size		offset = 0,
-				size = nv_size(image->dtype);
+				size = dtype_size(image->dtype);
 	int64		step = 1;
 
 	if (memcmp(window->pad_begin, window->pad_end, sizeof(window->pad_begin)) == 0)
@@ -207,7 +207,7 @@ pad_image(Window *window, TensorView *image)
 		dims[i] = image->shape.dims[i];
 		from[i] = i == image->shape.rank - 1 ? 1 : from[i + 1] * dims[i + 1];
 		to[i] = step;
-		offset += begin * step * nv_size(image->dtype);
+		offset += begin * step * dtype_size(image->dtype);
 		if (i >= 2)
 			padded.shape.dims[i] += begin + window->pad_end[i - 2];
 		step *= padded.shape.dims[i];

@@ -14,5 +14,6 @@ extern OpOutcome nv_batch_norm(OpTask *task);
 extern OpOutcome nv_batch_norm_train(OpTask *task);
 extern OpOutcome nv_batch_norm_backward(OpTask *task);
 extern OpOutcome nv_activation(OpTask *task);
+extern OpOutcome nv_copy(OpTask *task);
 
 #endif							/* KERNELS_H */

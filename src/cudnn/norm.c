@@ -69,7 +69,7 @@ norm_begin(OpTask *task, const TensorView *x, Norm *norm, bool *ok)
 static Size
 param_size(const Norm *norm)
 {
-	return norm->channels * nv_size(norm->param_dtype);
+	return norm->channels * dtype_size(norm->param_dtype);
 }
 
 /* The parameter, or scratch memory full of `value` where it is absent; NULL with a fault. */

@@ -84,7 +84,7 @@ make_factor(const PoolParams *params, DType dtype, const int64 *x, const int64 *
 
 	for (int axis = 0; axis < w->nd; axis++)
 		n *= y[axis];
-	factor = MemoryContextAllocHuge(CurrentMemoryContext, n * nv_size(dtype));
+	factor = MemoryContextAllocHuge(CurrentMemoryContext, n * dtype_size(dtype));
 	for (int64 i = 0; i < n; i++)
 	{
 		int64		rest = i;
@@ -109,7 +109,7 @@ apply_factor(const Pool *pool, const void *from, void *to)
 {
 	DType		compute = nv_scalar_dtype(pool->dtype);
 	int			dims[POOL_MAX_RANK];
-	Size		size = nv_size(pool->dtype);
+	Size		size = dtype_size(pool->dtype);
 	void	   *factor;
 
 	memcpy(dims, pool->y, sizeof(dims));
@@ -218,7 +218,7 @@ pool_backward(const Pool *pool, OpTask *task)
 
 	if (pool->factor != NULL)
 	{
-		Size		size = nv_size(pool->dtype);
+		Size		size = dtype_size(pool->dtype);
 		void	   *scaled;
 
 		for (int i = 0; i < pool->rank; i++)

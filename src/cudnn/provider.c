@@ -134,6 +134,7 @@ static const Provider provider = {
 		[OP_BATCH_NORM_TRAIN] = {nv_batch_norm_train, DT_FLOATS},
 		[OP_BATCH_NORM_BACKWARD] = {nv_batch_norm_backward, DT_FLOATS},
 		[OP_ACTIVATION] = {nv_activation, DT_FLOATS},
+		[OP_COPY] = {nv_copy, DT_ALL},
 	},
 };
 

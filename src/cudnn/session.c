@@ -248,19 +248,6 @@ nv_type(DType dtype)
 	return types[dtype];
 }
 
-Size
-nv_size(DType dtype)
-{
-	static const Size sizes[] = {
-		[DT_FLOAT32] = 4,
-		[DT_FLOAT64] = 8,
-		[DT_FLOAT16] = 2,
-		[DT_BFLOAT16] = 2,
-	};
-
-	return sizes[dtype];
-}
-
 DType
 nv_scalar_dtype(DType dtype)
 {

@@ -95,9 +95,6 @@ extern bool nv_check_lost(cudaError_t error);
 
 extern cudnnDataType_t nv_type(DType dtype);
 
-/* Bytes an element. */
-extern Size nv_size(DType dtype);
-
 /* Type of alpha, beta, batch-norm parameters and of what is accumulated. */
 extern DType nv_scalar_dtype(DType dtype);
 

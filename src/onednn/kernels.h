@@ -14,5 +14,6 @@ extern OpOutcome dn_batch_norm(OpTask *task);
 extern OpOutcome dn_batch_norm_train(OpTask *task);
 extern OpOutcome dn_batch_norm_backward(OpTask *task);
 extern OpOutcome dn_activation(OpTask *task);
+extern OpOutcome dn_copy(OpTask *task);
 
 #endif							/* ONEDNN_KERNELS_H */

@@ -62,6 +62,7 @@ static const Provider provider = {
 		[OP_BATCH_NORM_TRAIN] = {dn_batch_norm_train, DN_FLOATS},
 		[OP_BATCH_NORM_BACKWARD] = {dn_batch_norm_backward, DN_FLOATS},
 		[OP_ACTIVATION] = {dn_activation, DN_FLOATS},
+		[OP_COPY] = {dn_copy, DT_ALL},
 	},
 };
 

@@ -6,23 +6,6 @@
 #include "half.h"
 #include "ref.h"
 
-typedef void (*RefKernel) (OpTask *task);
-
-static const RefKernel kernels[] = {
-	[OP_CONV] = ref_conv,
-	[OP_CONV_BACKWARD_INPUT] = ref_conv_backward_input,
-	[OP_CONV_BACKWARD_WEIGHT] = ref_conv_backward_weight,
-	[OP_CONV_BACKWARD_BIAS] = ref_conv_backward_bias,
-	[OP_POOL] = ref_pool,
-	[OP_POOL_BACKWARD] = ref_pool_backward,
-	[OP_BATCH_NORM] = ref_batch_norm,
-	[OP_BATCH_NORM_TRAIN] = ref_batch_norm_train,
-	[OP_BATCH_NORM_BACKWARD] = ref_batch_norm_backward,
-	[OP_ACTIVATION] = ref_activation,
-};
-
-StaticAssertDecl(lengthof(kernels) == OP_COUNT, "reference has every operation");
-
 static void *
 alloc(const TensorView *view, int flags)
 {
@@ -95,6 +78,33 @@ ref_window(RefWindow *r, const Window *w, const TensorShape *in, const TensorSha
 	}
 }
 
+/* The one operation that is no arithmetic. */
+static void
+ref_copy(OpTask *task)
+{
+	const TensorView *x = &task->in[0];
+
+	memcpy(task->out[0].data, x->data, tensor_payload_size(x->dtype, &x->shape));
+}
+
+typedef void (*RefKernel) (OpTask *task);
+
+static const RefKernel kernels[] = {
+	[OP_CONV] = ref_conv,
+	[OP_CONV_BACKWARD_INPUT] = ref_conv_backward_input,
+	[OP_CONV_BACKWARD_WEIGHT] = ref_conv_backward_weight,
+	[OP_CONV_BACKWARD_BIAS] = ref_conv_backward_bias,
+	[OP_POOL] = ref_pool,
+	[OP_POOL_BACKWARD] = ref_pool_backward,
+	[OP_BATCH_NORM] = ref_batch_norm,
+	[OP_BATCH_NORM_TRAIN] = ref_batch_norm_train,
+	[OP_BATCH_NORM_BACKWARD] = ref_batch_norm_backward,
+	[OP_ACTIVATION] = ref_activation,
+	[OP_COPY] = ref_copy,
+};
+
+StaticAssertDecl(lengthof(kernels) == OP_COUNT, "reference has every operation");
+
 static OpOutcome
 ref_run(OpTask *task)
 {
@@ -134,6 +144,6 @@ reference_provider(const ProviderHost *host)
 	};
 
 	for (int op = 0; op < OP_COUNT; op++)
-		provider.ops[op] = (OpSupport) {ref_run, DT_FLOATS};
+		provider.ops[op] = (OpSupport) {ref_run, op == OP_COPY ? DT_ALL : DT_FLOATS};
 	return &provider;
 }

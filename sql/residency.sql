@@ -1,0 +1,88 @@
+-- Results stay where they were computed until PostgreSQL wants their bytes. On a
+-- provider without a device all of this is bytes anyway: the answers are the same.
+CREATE VIEW net AS
+SELECT tensor_random('{1,3,8,8}', 1) AS x, tensor_random('{4,3,3,3}', 2) AS w, tensor_random('{4,4,3,3}', 3) AS v;
+
+-- The same computation with every intermediate result flattened.
+SELECT relu(conv2d(relu(conv2d(x, w)), v)) = relu((conv2d((relu((conv2d(x, w) || '')) || ''), v) || '')) FROM net;
+
+-- Through CASE, a subquery, a function that is inlined, COALESCE and a cursor.
+CREATE FUNCTION layer(x bytea, w bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT relu(conv2d(x, w)) $$;
+CREATE VIEW expected AS SELECT md5(layer(x, w)) AS md5 FROM net;
+SELECT md5(CASE WHEN length(x) > 0 THEN layer(x, w) ELSE x END) = (SELECT md5 FROM expected) FROM net;
+SELECT md5(y) = (SELECT md5 FROM expected) FROM (SELECT layer(x, w) AS y FROM net OFFSET 0) s;
+SELECT md5(coalesce(nullif(layer(x, w), ''), x)) = (SELECT md5 FROM expected) FROM net;
+SELECT md5((SELECT layer(x, w))) = (SELECT md5 FROM expected) FROM net;
+BEGIN;
+DECLARE c CURSOR FOR SELECT md5(layer(x, w)) = (SELECT md5 FROM expected) AS same FROM net, generate_series(1, 3);
+FETCH 2 FROM c;
+CLOSE c;
+COMMIT;
+
+-- Where PostgreSQL needs bytes: storing, sorting, grouping, comparing, arrays, rows, aggregates.
+CREATE TABLE stored AS SELECT i, layer(tensor_random('{1,3,8,8}', i), w) AS y FROM net, generate_series(1, 4) AS i;
+SELECT count(*), count(DISTINCT y), bool_and(tensor_is_valid(y)) FROM stored;
+SELECT bool_and(y = layer(tensor_random('{1,3,8,8}', i), w)) FROM stored, net;
+SELECT count(*) FROM (SELECT layer(tensor_random('{1,3,8,8}', i % 2), w) AS y FROM net, generate_series(1, 4) AS i GROUP BY 1) s;
+SELECT array_length(array_agg(layer(x, w)), 1), tensor_shape((array_agg(layer(x, w)))[1]) FROM net, generate_series(1, 2);
+SELECT tensor_shape((SELECT y FROM (SELECT layer(x, w) AS y, i FROM net, generate_series(1, 2) AS i ORDER BY y LIMIT 1) s));
+DROP TABLE stored;
+
+-- A PL/pgSQL variable keeps its tensor; so does one that is assigned, passed on and returned.
+CREATE FUNCTION deep(x bytea, w bytea, n int) RETURNS bytea LANGUAGE plpgsql AS $$
+DECLARE
+	y bytea := tensor_to_device(x);
+	z bytea;
+BEGIN
+	FOR i IN 1 .. n LOOP
+		z := conv2d(y, w, padding => '{1}');
+		y := relu(z);
+	END LOOP;
+	RETURN y;
+END $$;
+SELECT tensor_shape(deep(x, w, 5)), deep(x, w, 2) = relu(conv2d(relu(conv2d(x, w, padding => '{1}')), w, padding => '{1}'))
+FROM (SELECT tensor_random('{1,3,8,8}', 1) AS x, tensor_random('{3,3,3,3}', 2) AS w) s;
+
+-- A nest of ten on one input: what goes up is the input and the weights once, what comes down the result.
+SELECT cudnn_ops_stats_reset();
+DO $$
+DECLARE
+	x bytea := tensor_random('{1,3,16,16}', 1);
+	y bytea;
+BEGIN
+	y := relu(relu(relu(relu(relu(relu(relu(relu(relu(relu(x))))))))));
+	ASSERT length(y || '') = 128 + 4 * 3 * 16 * 16;
+END $$;
+SELECT sum(calls) AS calls, sum(bytes_to_device) IN (0, 4 * 3 * 16 * 16) AS up_once, sum(bytes_to_host) IN (0, 4 * 3 * 16 * 16) AS down_once
+FROM cudnn_ops_stats();
+
+-- tensor_to_device takes every type and NULL.
+SELECT dtype, tensor_to_device(x) = x FROM unnest('{float32,float64,float16,bfloat16,uint8,int8,int32,int64,bool}'::text[]) AS dtype, tensor_full('{2,3}', 1, dtype) AS x;
+SELECT tensor_to_device(NULL) IS NULL, tensor_shape(tensor_to_device(tensor_full('{0,2}', 1))), tensor_shape(tensor_to_device(tensor_full('{}', 1)));
+
+-- Weights that repeat from row to row, and some that do not, from a table that stores them out of line.
+CREATE TABLE weights (id int, w bytea);
+ALTER TABLE weights ALTER w SET STORAGE EXTERNAL;
+INSERT INTO weights SELECT i, tensor_random('{16,3,7,7}', i) FROM generate_series(1, 3) AS i;
+SELECT count(*), count(DISTINCT y), bool_and(y = conv2d(x || '', w || ''))
+FROM (SELECT x, w, conv2d(x, w) AS y FROM (SELECT tensor_random('{1,3,8,8}', i) AS x FROM generate_series(1, 5) AS i) s, weights) t;
+SELECT count(DISTINCT conv2d(tensor_random('{1,3,8,8}', 7), (SELECT w FROM weights WHERE id = 1 + i % 3))) FROM generate_series(1, 6) AS i;
+SELECT count(*), bool_and(y = conv2d(x, w || '')) FROM
+	(SELECT i, x, conv2d(x, (SELECT w FROM weights WHERE id = 2)) AS y FROM generate_series(1, 5) AS i, tensor_random('{1,3,8,8}', i) AS x) s, weights WHERE id = 2;
+DO $$
+DECLARE
+	w bytea;
+	y bytea;
+BEGIN
+	-- the same place in memory, other bytes
+	FOR i IN 1 .. 6 LOOP
+		w := tensor_full('{1,1,1,1}', i / 2);
+		y := conv2d(tensor_full('{1,1,1,1}', 10), w);
+		ASSERT tensor_item(y) = 10 * (i / 2), 'a stale weight';
+	END LOOP;
+END $$;
+DROP TABLE weights;
+
+SELECT live_tensors, device_bytes FROM cudnn_ops_memory();
+DROP FUNCTION deep, layer CASCADE;
+DROP VIEW net;
