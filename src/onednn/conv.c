@@ -9,15 +9,15 @@
 #include "kernels.h"
 #include "plan.h"
 
-/* The three tensors, in the task's layout and in any, and the window between them. */
+/* The three tensors, the layouts that the primitive may choose, and the window. */
 typedef struct Conv
 {
 	PlanTensor *image;
 	PlanTensor *filter;
 	PlanTensor *response;
-	DnShape		any_image;
-	DnShape		any_filter;
-	DnShape		any_response;
+	DnShape		image_layout;
+	DnShape		filter_layout;
+	DnShape		response_layout;
 	DnWindow	window;
 } Conv;
 
@@ -33,6 +33,21 @@ filter_tensor(Plan *plan, const OpTask *task, int place, const TensorShape *shap
 	return dn_tensor_as(plan, task, place, shape->rank + 1, dims);
 }
 
+/*
+ * A window of one element that goes everywhere once is a product of matrices,
+ * for which C order is as good as any, and needs no reorders.
+ */
+static bool
+is_matrix_product(const ConvParams *params)
+{
+	const Window *w = &params->window;
+
+	for (int i = 0; i < w->nd; i++)
+		if (w->kernel[i] != 1 || w->stride[i] != 1 || w->pad_begin[i] + w->pad_end[i] > 0)
+			return false;
+	return params->groups == 1;
+}
+
 /* The tensors of a task, by their places. */
 static bool
 conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const TensorShape *filter_shape,
@@ -44,17 +59,26 @@ conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const Tensor
 	conv->filter = filter_tensor(plan, task, filter, filter_shape, params->groups);
 	conv->response = dn_tensor(plan, task, response);
 	dn_window(&conv->window, &params->window);
-	return dn_any(&conv->any_image, conv->image) &&
-		dn_any(&conv->any_filter, conv->filter) &&
-		dn_any(&conv->any_response, conv->response);
+	if (dn.fault.set)
+		return false;
+	if (is_matrix_product(params))
+	{
+		conv->image_layout = conv->image->shape;
+		conv->filter_layout = conv->filter->shape;
+		conv->response_layout = conv->response->shape;
+		return true;
+	}
+	return dn_any(&conv->image_layout, conv->image) &&
+		dn_any(&conv->filter_layout, conv->filter) &&
+		dn_any(&conv->response_layout, conv->response);
 }
 
 /* Makes the forward convolution, with [bias (O)]. */
 static bool
 make_forward(const Conv *conv, const PlanTensor *bias, dnnl_primitive_desc_t *made)
 {
-	return DN(dn_make_conv(made, &dn.maker, &conv->any_image, &conv->any_filter,
-						   bias == NULL ? NULL : &bias->shape, &conv->any_response, &conv->window));
+	return DN(dn_make_conv(made, &dn.maker, &conv->image_layout, &conv->filter_layout,
+						   bias == NULL ? NULL : &bias->shape, &conv->response_layout, &conv->window));
 }
 
 static bool
@@ -96,7 +120,7 @@ write_conv_input(Plan *plan, const OpTask *task)
 	if (!conv_tensors(plan, task, PLAN_OUT(0), PLAN_IN(1), &task->in[1].shape, PLAN_IN(0), &conv))
 		return false;
 	return make_forward(&conv, NULL, forward) &&
-		DN(dn_make_conv_input(made, &dn.maker, &conv.any_image, &conv.any_filter, &conv.any_response,
+		DN(dn_make_conv_input(made, &dn.maker, &conv.image_layout, &conv.filter_layout, &conv.response_layout,
 							  &conv.window, *forward)) &&
 		dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_DIFF_DST, conv.response},
@@ -143,7 +167,7 @@ write_conv_weight(Plan *plan, const OpTask *task)
 	if (!conv_tensors(plan, task, PLAN_IN(1), PLAN_OUT(0), &task->out[0].shape, PLAN_IN(0), &conv))
 		return false;
 	return make_forward(&conv, NULL, forward) &&
-		DN(dn_make_conv_weight(made, &dn.maker, &conv.any_image, &conv.any_filter, &conv.any_response,
+		DN(dn_make_conv_weight(made, &dn.maker, &conv.image_layout, &conv.filter_layout, &conv.response_layout,
 							   &conv.window, *forward)) &&
 		dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_SRC, conv.image},

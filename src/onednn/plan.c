@@ -81,10 +81,9 @@ dn_temporary(Plan *plan, const DnShape *shape)
 bool
 dn_any(DnShape *any, const PlanTensor *tensor)
 {
-	if (tensor != NULL)
-		return DN(dn_shape_any(any, tensor->shape.data_type, tensor->shape.ndims, tensor->shape.dims));
-	memset(any, 0, sizeof(*any));
-	return !dn.fault.set;
+	const DnShape *shape = &tensor->shape;
+
+	return DN(dn_shape_any(any, shape->data_type, shape->ndims, shape->dims));
 }
 
 /* Steps ------------------------------------------------------------------- */

@@ -102,7 +102,7 @@ extern PlanTensor *dn_tensor_as(Plan *plan, const OpTask *task, int place, int r
 /* A tensor in scratch memory. */
 extern PlanTensor *dn_temporary(Plan *plan, const DnShape *shape);
 
-/* The same elements in whatever layout; rank 0 for a tensor not given. */
+/* The same elements in whatever layout. */
 extern bool dn_any(DnShape *any, const PlanTensor *tensor);
 
 /* Where the next primitive descriptor goes; the plan owns it. */
