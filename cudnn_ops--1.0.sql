@@ -143,10 +143,11 @@ COMMENT ON FUNCTION tensor_cast(bytea, text, float8, float8) IS
 
 -- Device
 
+-- STABLE, for the planner would fold a call over constants into a value of bytes.
 CREATE FUNCTION tensor_to_device(input bytea)
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'tensor_to_device'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION tensor_to_device(bytea) IS
 'the same tensor, resident on the device where the provider in force has one: for PL/pgSQL variables';
 
