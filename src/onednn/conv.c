@@ -8,6 +8,7 @@
 #include "element.h"
 #include "kernels.h"
 #include "plan.h"
+#include "window.h"
 
 /* The three tensors, the layouts that the primitive may choose, and the window. */
 typedef struct Conv
@@ -54,31 +55,28 @@ conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const Tensor
 			 int response, Conv *conv)
 {
 	const ConvParams *params = task->params;
+	dnnl_format_tag_t layout = is_matrix_product(params) ? PLAN_C_ORDER : dnnl_format_tag_any;
 
 	conv->image = dn_tensor(plan, task, image);
 	conv->filter = filter_tensor(plan, task, filter, filter_shape, params->groups);
 	conv->response = dn_tensor(plan, task, response);
+	conv->image_layout = dn_layout(plan, conv->image, layout);
+	conv->filter_layout = dn_layout(plan, conv->filter, layout);
+	conv->response_layout = dn_layout(plan, conv->response, layout);
 	dn_window(&conv->window, &params->window);
-	if (dn.fault.set)
-		return false;
-	if (is_matrix_product(params))
-	{
-		conv->image_layout = conv->image->shape;
-		conv->filter_layout = conv->filter->shape;
-		conv->response_layout = conv->response->shape;
-		return true;
-	}
-	return dn_any(&conv->image_layout, conv->image) &&
-		dn_any(&conv->filter_layout, conv->filter) &&
-		dn_any(&conv->response_layout, conv->response);
+	return !dn.fault.set;
 }
 
 /* Makes the forward convolution, with [bias (O)]. */
 static bool
 make_forward(const Conv *conv, const PlanTensor *bias, dnnl_primitive_desc_t *made)
 {
-	return DN(dn_make_conv(made, &dn.maker, &conv->image_layout, &conv->filter_layout,
-						   bias == NULL ? NULL : &bias->shape, &conv->response_layout, &conv->window));
+	const DnWindow *w = &conv->window;
+
+	return DN(dnnl_convolution_forward_primitive_desc_create(
+			made, dn.engine, dnnl_forward_inference, dnnl_convolution_direct, conv->image_layout,
+			conv->filter_layout, bias == NULL ? NULL : bias->shape, conv->response_layout,
+			w->stride, w->dilation, w->pad_begin, w->pad_end, dn.attr));
 }
 
 static bool
@@ -116,12 +114,14 @@ write_conv_input(Plan *plan, const OpTask *task)
 	dnnl_primitive_desc_t *forward = dn_primitive(plan);
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
 	Conv		conv;
+	const DnWindow *w = &conv.window;
 
 	if (!conv_tensors(plan, task, PLAN_OUT(0), PLAN_IN(1), &task->in[1].shape, PLAN_IN(0), &conv))
 		return false;
 	return make_forward(&conv, NULL, forward) &&
-		DN(dn_make_conv_input(made, &dn.maker, &conv.image_layout, &conv.filter_layout, &conv.response_layout,
-							  &conv.window, *forward)) &&
+		DN(dnnl_convolution_backward_data_primitive_desc_create(
+			   made, dn.engine, dnnl_convolution_direct, conv.image_layout, conv.filter_layout, conv.response_layout,
+			   w->stride, w->dilation, w->pad_begin, w->pad_end, *forward, dn.attr)) &&
 		dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_DIFF_DST, conv.response},
 				{DNNL_ARG_WEIGHTS, conv.filter},
@@ -163,12 +163,14 @@ write_conv_weight(Plan *plan, const OpTask *task)
 	dnnl_primitive_desc_t *forward = dn_primitive(plan);
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
 	Conv		conv;
+	const DnWindow *w = &conv.window;
 
 	if (!conv_tensors(plan, task, PLAN_IN(1), PLAN_OUT(0), &task->out[0].shape, PLAN_IN(0), &conv))
 		return false;
 	return make_forward(&conv, NULL, forward) &&
-		DN(dn_make_conv_weight(made, &dn.maker, &conv.image_layout, &conv.filter_layout, &conv.response_layout,
-							   &conv.window, *forward)) &&
+		DN(dnnl_convolution_backward_weights_primitive_desc_create(
+			   made, dn.engine, dnnl_convolution_direct, conv.image_layout, conv.filter_layout, NULL,
+			   conv.response_layout, w->stride, w->dilation, w->pad_begin, w->pad_end, *forward, dn.attr)) &&
 		dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_SRC, conv.image},
 				{DNNL_ARG_DIFF_DST, conv.response},

@@ -38,7 +38,8 @@ write_normalize(Plan *plan, const OpTask *task, int mean, int var, int weight, i
 
 	if (dn.fault.set)
 		return false;
-	return DN(dn_make_norm(made, &dn.maker, dnnl_forward_inference, &x->shape, params->eps, flags)) &&
+	return DN(dnnl_batch_normalization_forward_primitive_desc_create(
+				  made, dn.engine, dnnl_forward_inference, x->shape, y->shape, params->eps, flags, dn.attr)) &&
 		dn_step(plan, *made, args, lengthof(args));
 }
 

@@ -25,17 +25,34 @@ static dlist_head plans = DLIST_STATIC_INIT(plans);
 
 /* Tensors ----------------------------------------------------------------- */
 
+static DnShape
+new_shape(Plan *plan, dnnl_data_type_t type, int rank, const dnnl_dims_t dims, dnnl_format_tag_t layout)
+{
+	static const dnnl_format_tag_t c_order[] = {
+		dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde, dnnl_abcdef
+	};
+	DnOwnedShape *shape = &plan->shapes[plan->nshapes];
+
+	Assert(plan->nshapes < PLAN_MAX_SHAPES && rank < lengthof(c_order));
+	if (layout == PLAN_C_ORDER)
+		layout = c_order[rank];
+	if (!DN(dnnl_memory_desc_create_with_tag(shape, rank, dims, type, layout)))
+		return NULL;
+	plan->nshapes++;
+	return *shape;
+}
+
 /* A new tensor of the plan; its data comes when the plan runs. */
 static PlanTensor *
-new_tensor(Plan *plan, int place, const DnShape *shape)
+new_tensor(Plan *plan, int place, DnShape shape)
 {
 	PlanTensor *tensor = &plan->tensors[plan->ntensors];
 
 	Assert(plan->ntensors < PLAN_MAX_TENSORS);
-	if (!DN(dnnl_memory_create(&tensor->memory, shape, dn.maker.engine, DNNL_MEMORY_NONE)))
+	if (!DN(dnnl_memory_create(&tensor->memory, shape, dn.engine, DNNL_MEMORY_NONE)))
 		return NULL;
 	tensor->place = place;
-	tensor->shape = *shape;
+	tensor->shape = shape;
 	plan->ntensors++;
 	return tensor;
 }
@@ -50,11 +67,20 @@ PlanTensor *
 dn_tensor_as(Plan *plan, const OpTask *task, int place, int rank, const int64 *dims)
 {
 	const TensorView *view = view_at(task, place);
-	DnShape		shape;
+	DnShape		shape = NULL;
+	PlanTensor *tensor = NULL;
 
-	if (view->data == NULL || !DN(dn_shape_plain(&shape, dn_type(view->dtype), rank, dims)))
-		return NULL;
-	return new_tensor(plan, place, &shape);
+	if (view->data != NULL)
+		shape = new_shape(plan, dn_type(view->dtype), rank, dims, PLAN_C_ORDER);
+	if (shape != NULL)
+		tensor = new_tensor(plan, place, shape);
+	if (tensor != NULL)
+	{
+		tensor->type = dn_type(view->dtype);
+		tensor->rank = rank;
+		memcpy(tensor->dims, dims, rank * sizeof(int64));
+	}
+	return tensor;
 }
 
 PlanTensor *
@@ -66,7 +92,7 @@ dn_tensor(Plan *plan, const OpTask *task, int place)
 }
 
 PlanTensor *
-dn_temporary(Plan *plan, const DnShape *shape)
+dn_temporary(Plan *plan, DnShape shape)
 {
 	PlanTensor *tensor = new_tensor(plan, PLAN_SCRATCH, shape);
 
@@ -78,12 +104,10 @@ dn_temporary(Plan *plan, const DnShape *shape)
 	return tensor;
 }
 
-bool
-dn_any(DnShape *any, const PlanTensor *tensor)
+DnShape
+dn_layout(Plan *plan, const PlanTensor *tensor, dnnl_format_tag_t layout)
 {
-	const DnShape *shape = &tensor->shape;
-
-	return DN(dn_shape_any(any, shape->data_type, shape->ndims, shape->dims));
+	return tensor == NULL ? NULL : new_shape(plan, tensor->type, tensor->rank, tensor->dims, layout);
 }
 
 /* Steps ------------------------------------------------------------------- */
@@ -119,7 +143,7 @@ give(PlanStep *step, int arg, const PlanTensor *tensor)
 static bool
 give_scratchpad(Plan *plan, PlanStep *step, const_dnnl_primitive_desc_t primitive)
 {
-	const DnShape *shape = dnnl_primitive_desc_query_md(primitive, dnnl_query_scratchpad_md, 0);
+	DnShape		shape = dnnl_primitive_desc_query_md(primitive, dnnl_query_scratchpad_md, 0);
 	PlanTensor *pad;
 
 	if (shape == NULL || dnnl_memory_desc_get_size(shape) == 0)
@@ -137,8 +161,8 @@ reorder(Plan *plan, const PlanTensor *from, const PlanTensor *to)
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
 	PlanStep   *step;
 
-	if (!DN(dnnl_reorder_primitive_desc_create(made, &from->shape, dn.maker.engine,
-											   &to->shape, dn.maker.engine, dn.maker.attr)) ||
+	if (!DN(dnnl_reorder_primitive_desc_create(made, from->shape, dn.engine,
+											   to->shape, dn.engine, dn.attr)) ||
 		(step = new_step(plan, *made)) == NULL)
 		return false;
 	give(step, DNNL_ARG_FROM, from);
@@ -161,7 +185,7 @@ dn_step(Plan *plan, const_dnnl_primitive_desc_t primitive, const PlanArg *args, 
 	for (int i = 0; i < nargs; i++)
 	{
 		PlanTensor *tensor = args[i].tensor;
-		const DnShape *wanted;
+		DnShape		wanted;
 
 		inner[i] = tensor;
 		if (dn.fault.set)
@@ -169,7 +193,7 @@ dn_step(Plan *plan, const_dnnl_primitive_desc_t primitive, const PlanArg *args, 
 		if (tensor == NULL)
 			continue;
 		wanted = dnnl_primitive_desc_query_md(primitive, dnnl_query_exec_arg_md, args[i].arg);
-		if (dnnl_memory_desc_equal(&tensor->shape, wanted))
+		if (dnnl_memory_desc_equal(tensor->shape, wanted))
 			continue;
 		inner[i] = dn_temporary(plan, wanted);
 		if (inner[i] == NULL || (!is_output(tensor) && !reorder(plan, tensor, inner[i])))
@@ -249,6 +273,8 @@ entry_free(PlanEntry *entry)
 			(void) dnnl_primitive_desc_destroy(plan->primitives[i]);
 	for (int i = 0; i < plan->ntensors; i++)
 		(void) dnnl_memory_destroy(plan->tensors[i].memory);
+	for (int i = 0; i < plan->nshapes; i++)
+		(void) dnnl_memory_desc_destroy(plan->shapes[i]);
 	pfree(entry);
 }
 

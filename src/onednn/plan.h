@@ -9,7 +9,7 @@
  *		x = dn_tensor(plan, task, PLAN_IN(0));
  *		...
  *		made = dn_primitive(plan);
- *		return DN(dn_make_that(made, &dn.maker, ...)) && dn_step(plan, *made, args, nargs);
+ *		return DN(dnnl_..._primitive_desc_create(made, dn.engine, ...)) && dn_step(plan, *made, args, nargs);
  */
 #ifndef ONEDNN_PLAN_H
 #define ONEDNN_PLAN_H
@@ -18,12 +18,16 @@
 
 #define PLAN_MAX_PRIMITIVES 16
 #define PLAN_MAX_TENSORS 24
+#define PLAN_MAX_SHAPES 16
 #define PLAN_MAX_ARGS 10
 
 /* Where a tensor is: input or output i of the task, or scratch memory. */
 #define PLAN_IN(i) (i)
 #define PLAN_OUT(i) (OP_MAX_INPUTS + (i))
 #define PLAN_SCRATCH (OP_MAX_INPUTS + OP_MAX_OUTPUTS)
+
+/* The layout of the task's tensors. */
+#define PLAN_C_ORDER dnnl_format_tag_undef
 
 /* All that a plan depends on. Zeroed before it is filled: it is compared as bytes. */
 typedef struct PlanKey
@@ -51,7 +55,10 @@ typedef struct PlanTensor
 {
 	int			place;
 	Size		offset;			/* in scratch memory */
-	DnShape		shape;
+	dnnl_data_type_t type;		/* of a caller's, as its dimensions */
+	int			rank;
+	dnnl_dims_t dims;
+	DnShape		shape;			/* the plan's or a primitive's */
 	dnnl_memory_t memory;
 } PlanTensor;
 
@@ -62,8 +69,11 @@ typedef struct PlanStep
 	dnnl_exec_arg_t args[PLAN_MAX_ARGS];
 } PlanStep;
 
+/* Owns all that is in it. */
 typedef struct Plan
 {
+	int			nshapes;
+	DnOwnedShape shapes[PLAN_MAX_SHAPES];
 	int			nprimitives;
 	dnnl_primitive_desc_t primitives[PLAN_MAX_PRIMITIVES];
 	int			nsteps;
@@ -99,11 +109,11 @@ extern void dn_forget_plans(void);
 extern PlanTensor *dn_tensor(Plan *plan, const OpTask *task, int place);
 extern PlanTensor *dn_tensor_as(Plan *plan, const OpTask *task, int place, int rank, const int64 *dims);
 
-/* A tensor in scratch memory. */
-extern PlanTensor *dn_temporary(Plan *plan, const DnShape *shape);
+/* A tensor in scratch memory, of a shape that lives as long as the plan. */
+extern PlanTensor *dn_temporary(Plan *plan, DnShape shape);
 
-/* The same elements in whatever layout. */
-extern bool dn_any(DnShape *any, const PlanTensor *tensor);
+/* What a primitive is told of a tensor of the task: its layout, or with dnnl_format_tag_any to choose one. */
+extern DnShape dn_layout(Plan *plan, const PlanTensor *tensor, dnnl_format_tag_t layout);
 
 /* Where the next primitive descriptor goes; the plan owns it. */
 extern dnnl_primitive_desc_t *dn_primitive(Plan *plan);

@@ -9,6 +9,7 @@
 #include "kernels.h"
 #include "plan.h"
 #include "pool_max.h"
+#include "window.h"
 
 #define CHANNELS_OF_A_VECTOR 8
 
@@ -76,15 +77,12 @@ correct_divisor(const Window *window, const TensorShape *in, const TensorView *y
  * The layout in which to pool: side by side, channels fill a vector; in C order
  * oneDNN has loops that are ten times slower.
  */
-static bool
-pool_layout(DnShape *shape, const PlanTensor *tensor)
+static dnnl_format_tag_t
+pool_layout(const TensorShape *shape)
 {
-	const DnShape *plain = &tensor->shape;
+	static const dnnl_format_tag_t channels_last[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
 
-	if (plain->dims[1] >= CHANNELS_OF_A_VECTOR)
-		return DN(dn_shape_channels_last(shape, plain->data_type, plain->ndims, plain->dims));
-	*shape = *plain;
-	return true;
+	return shape->dims[1] >= CHANNELS_OF_A_VECTOR ? channels_last[shape->rank - 3] : PLAN_C_ORDER;
 }
 
 static bool
@@ -94,14 +92,16 @@ write_pool(Plan *plan, const OpTask *task)
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
 	PlanTensor *x = dn_tensor(plan, task, PLAN_IN(0));
 	PlanTensor *y = dn_tensor(plan, task, PLAN_OUT(0));
-	DnShape		from,
-				to;
-	DnWindow	window;
+	dnnl_format_tag_t layout = pool_layout(&task->in[0].shape);
+	DnShape		from = dn_layout(plan, x, layout);
+	DnShape		to = dn_layout(plan, y, layout);
+	DnWindow	w;
 
-	pool_window(&window, &params->window, &task->in[0].shape, &task->out[0].shape);
-	return !dn.fault.set && pool_layout(&from, x) && pool_layout(&to, y) &&
-		DN(dn_make_pool(made, &dn.maker, dnnl_forward_inference, pool_modes[params->mode],
-						&from, &to, &window)) &&
+	pool_window(&w, &params->window, &task->in[0].shape, &task->out[0].shape);
+	return !dn.fault.set &&
+		DN(dnnl_pooling_forward_primitive_desc_create(
+			   made, dn.engine, dnnl_forward_inference, pool_modes[params->mode], from, to,
+			   w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, dn.attr)) &&
 		dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_SRC, x},
 				{DNNL_ARG_DST, y},
@@ -177,18 +177,23 @@ write_pool_backward(Plan *plan, const OpTask *task)
 	PlanTensor *x = dn_tensor(plan, task, PLAN_IN(1));
 	PlanTensor *dx = dn_tensor(plan, task, PLAN_OUT(0));
 	PlanTensor *found = NULL;
-	DnShape		from,
-				to;
-	DnWindow	window;
+	dnnl_format_tag_t layout = pool_layout(&task->in[0].shape);
+	DnShape		from = dn_layout(plan, dx, layout);
+	DnShape		to = dn_layout(plan, dy, layout);
+	DnWindow	w;
 
-	pool_window(&window, &params->window, &task->out[0].shape, &task->in[0].shape);
-	if (dn.fault.set || !pool_layout(&from, dx) || !pool_layout(&to, dy) ||
-		!DN(dn_make_pool(forward, &dn.maker, dnnl_forward_training, mode, &from, &to, &window)) ||
-		!DN(dn_make_pool_backward(backward, &dn.maker, mode, &from, &to, &window, *forward)))
+	pool_window(&w, &params->window, &task->out[0].shape, &task->in[0].shape);
+	if (dn.fault.set ||
+		!DN(dnnl_pooling_forward_primitive_desc_create(
+				forward, dn.engine, dnnl_forward_training, mode, from, to,
+				w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, dn.attr)) ||
+		!DN(dnnl_pooling_backward_primitive_desc_create(
+				backward, dn.engine, mode, from, to,
+				w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, *forward, dn.attr)))
 		return false;
 	if (x != NULL)
 	{
-		PlanTensor *y = dn_temporary(plan, &to);
+		PlanTensor *y = dn_temporary(plan, to);
 
 		found = dn_temporary(plan, dnnl_primitive_desc_query_md(*forward, dnnl_query_workspace_md, 0));
 		if (!dn_step(plan, *forward, (PlanArg[]) {

@@ -101,10 +101,10 @@ start(void)
 {
 	/* the cache of primitives is ours, in plan.c; theirs has other limits */
 	return DN(dnnl_set_primitive_cache_capacity(0)) &&
-		(dn.maker.engine != NULL || DN(dnnl_engine_create(&dn.maker.engine, dnnl_cpu, 0))) &&
-		(dn.maker.attr != NULL || DN(dnnl_primitive_attr_create(&dn.maker.attr))) &&
-		DN(dnnl_primitive_attr_set_scratchpad_mode(dn.maker.attr, dnnl_scratchpad_mode_user)) &&
-		DN(dnnl_stream_create(&dn.stream, dn.maker.engine, dnnl_stream_default_flags));
+		(dn.engine != NULL || DN(dnnl_engine_create(&dn.engine, dnnl_cpu, 0))) &&
+		(dn.attr != NULL || DN(dnnl_primitive_attr_create(&dn.attr))) &&
+		DN(dnnl_primitive_attr_set_scratchpad_mode(dn.attr, dnnl_scratchpad_mode_user)) &&
+		DN(dnnl_stream_create(&dn.stream, dn.engine, dnnl_stream_default_flags));
 }
 
 static int64

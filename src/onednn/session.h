@@ -23,8 +23,9 @@ typedef struct DnFault
 typedef struct DnSession
 {
 	const Settings *settings;
-	DnMaker		maker;			/* NULL engine: not started */
-	dnnl_stream_t stream;
+	dnnl_engine_t engine;
+	dnnl_primitive_attr_t attr; /* of all primitives */
+	dnnl_stream_t stream;		/* NULL: not started */
 	int			threads;		/* that the call at work may use */
 	char	   *scratch;
 	Size		scratch_size;
