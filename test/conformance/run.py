@@ -99,6 +99,8 @@ def max_pool(attr, x):
 
 
 def average_pool(attr, x):
+    if any(d != 1 for d in attr.get('dilations', [])):
+        raise Outside('dilation of an average')
     kernel = attr['kernel_shape']
     return [f"avg_pool{len(kernel)}d({literal(x)}, {ints(kernel)}, {window(attr, kernel, x.shape[2:], dilation=False)}, "
             f"ceil_mode => {bool(attr.get('ceil_mode', 0))}, count_include_pad => {bool(attr.get('count_include_pad', 0))})"]
