@@ -186,5 +186,6 @@ cudnn_ops_release(PG_FUNCTION_ARGS)
 		if (provider != NULL && provider->release != NULL)
 			provider->release();
 	}
+	tensor_release_heap();
 	PG_RETURN_VOID();
 }

@@ -100,10 +100,11 @@ static Size
 resident_flat_size(ExpandedObjectHeader *eohptr)
 {
 	const TensorView *view = &((ResidentTensor *) eohptr)->view;
+	Size		payload = tensor_payload_size(view->dtype, &view->shape);
 	char		header[NPY_MAX_HEADER];
 
-	return VARHDRSZ + npy_write_header(header, view->dtype, &view->shape) +
-		tensor_payload_size(view->dtype, &view->shape);
+	tensor_expect_big(payload);
+	return VARHDRSZ + npy_write_header(header, view->dtype, &view->shape) + payload;
 }
 
 /* Downloads; waits for the work that makes the tensor, checking for interrupts. */

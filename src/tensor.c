@@ -1,6 +1,7 @@
 /* Shapes, element types and views of flat values; see tensor.h. */
 #include "postgres.h"
 
+#include <malloc.h>
 #include <math.h>
 
 #include "common/int.h"
@@ -11,6 +12,9 @@
 #include "half.h"
 #include "npy.h"
 #include "tensor.h"
+
+#define BIG_RESULT (32 * 1024 * 1024)
+#define KEPT_HEAP (256 * 1024 * 1024)
 
 #ifdef WORDS_BIGENDIAN
 #error "tensors are little-endian and so must be the machine"
@@ -267,14 +271,44 @@ tensor_view_flat(struct varlena *flat, TensorView *view)
 		swap_elements(view->data, item, header.data_size / item);
 }
 
+/*
+ * Why a warm heap: glibc takes a block of over 32 MB as fresh pages from the
+ * kernel and gives them back when it is freed, and touching them the first time
+ * is several times slower than writing to them again. So a session that makes
+ * such results keeps up to 256 MB of its heap; cudnn_ops_release() gives it back.
+ */
+void
+tensor_expect_big(Size size)
+{
+#ifdef __GLIBC__
+	static bool warm = false;
+
+	if (warm || size < BIG_RESULT)
+		return;
+	warm = true;
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, KEPT_HEAP);
+#endif
+}
+
+void
+tensor_release_heap(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
+
 struct varlena *
 tensor_new_flat(DType dtype, const TensorShape *shape, void **data)
 {
 	Size		payload = tensor_payload_size(dtype, shape);
 	char		header[NPY_MAX_HEADER];
 	Size		header_size = npy_write_header(header, dtype, shape);
-	struct varlena *flat = palloc(VARHDRSZ + header_size + payload);
+	struct varlena *flat;
 
+	tensor_expect_big(payload);
+	flat = palloc(VARHDRSZ + header_size + payload);
 	SET_VARSIZE(flat, VARHDRSZ + header_size + payload);
 	memcpy(VARDATA(flat), header, header_size);
 	*data = VARDATA(flat) + header_size;

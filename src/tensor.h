@@ -111,6 +111,12 @@ extern Size tensor_payload_size(DType dtype, const TensorShape *shape);
  */
 extern void tensor_view_flat(struct varlena *flat, TensorView *view);
 
+/* A flat value of so many bytes will be made: prepares the heap for big ones. */
+extern void tensor_expect_big(Size size);
+
+/* Gives free heap back to the system. */
+extern void tensor_release_heap(void);
+
 /*
  * New flat value in the current memory context with its header written; *data
  * is where the elements go (uninitialised, 4-aligned and no more).
