@@ -10,6 +10,9 @@
 #include "plan.h"
 #include "window.h"
 
+/* From so many products on, a sum in float32 loses much. */
+#define LONG_SUM 2048
+
 /* The three tensors, the layouts that the primitive may choose, and the window. */
 typedef struct Conv
 {
@@ -34,19 +37,45 @@ filter_tensor(Plan *plan, const OpTask *task, int place, const TensorShape *shap
 	return dn_tensor_as(plan, task, place, shape->rank + 1, dims);
 }
 
-/*
- * A window of one element that goes everywhere once is a product of matrices,
- * for which C order is as good as any, and needs no reorders.
- */
+/* A window of one element that goes everywhere once: a product of matrices. */
 static bool
-is_matrix_product(const ConvParams *params)
+is_matrix_product(const Window *w)
 {
-	const Window *w = &params->window;
-
 	for (int i = 0; i < w->nd; i++)
 		if (w->kernel[i] != 1 || w->stride[i] != 1 || w->pad_begin[i] + w->pad_end[i] > 0)
 			return false;
-	return params->groups == 1;
+	return true;
+}
+
+/* How many products are added up to an element of the result. */
+static int64
+sum_length(const OpTask *task)
+{
+	const ConvParams *params = task->params;
+
+	switch (task->id)
+	{
+		case OP_CONV:
+			return elements_from(&task->in[1].shape, 1);
+		case OP_CONV_BACKWARD_WEIGHT:
+			return task->in[0].shape.dims[0] * elements_from(&task->in[0].shape, 2);
+		default:
+			return task->in[1].shape.dims[0] / params->groups * elements_from(&task->in[1].shape, 2);
+	}
+}
+
+/*
+ * C order is best where a matrix product needs no reorders, and where sums are
+ * long: there oneDNN multiplies matrices block by block, while in a layout of
+ * its own choice it would add up one product after the other and lose more than
+ * float32 should.
+ */
+static bool
+prefers_c_order(const OpTask *task)
+{
+	const ConvParams *params = task->params;
+
+	return (params->groups == 1 && is_matrix_product(&params->window)) || sum_length(task) > LONG_SUM;
 }
 
 /* The tensors of a task, by their places. */
@@ -55,7 +84,7 @@ conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const Tensor
 			 int response, Conv *conv)
 {
 	const ConvParams *params = task->params;
-	dnnl_format_tag_t layout = is_matrix_product(params) ? PLAN_C_ORDER : dnnl_format_tag_any;
+	dnnl_format_tag_t layout = prefers_c_order(task) ? PLAN_C_ORDER : dnnl_format_tag_any;
 
 	conv->image = dn_tensor(plan, task, image);
 	conv->filter = filter_tensor(plan, task, filter, filter_shape, params->groups);
