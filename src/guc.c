@@ -67,5 +67,5 @@ guc_init(void)
 							NULL,
 							&settings.threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
-	guc_reserve_prefix("cudnn_ops");
+	MarkGUCPrefixReserved("cudnn_ops");
 }
