@@ -182,8 +182,7 @@ arg_tensor(FunctionCallInfo fcinfo, int argno, const char *name, TensorView *vie
 	return true;
 }
 
-/* Reads the header from as small a prefix of the value as will do. */
-static bool
+bool
 read_header(Datum value, NpyHeader *header, NpyError *err)
 {
 	Size		total = toast_raw_datum_size(value) - VARHDRSZ;

@@ -122,6 +122,9 @@ once_find(FunctionCallInfo fcinfo, int argno)
 
 	if (flinfo == NULL || argno >= MAX_ARGS || VARATT_IS_EXTERNAL_EXPANDED(value))
 		return NULL;
+	/* what is in memory already is worth keeping only elsewhere */
+	if (!is_toast_pointer(value) && !provider_device_loaded())
+		return NULL;
 	if (flinfo->fn_extra == NULL)
 		flinfo->fn_extra = MemoryContextAllocZero(flinfo->fn_mcxt, MAX_ARGS * sizeof(Slot));
 	slot = (Slot *) flinfo->fn_extra + argno;
@@ -160,7 +163,8 @@ once_upload(KeptValue *kept, ProviderId provider, OpId op, char *reason, Size re
 						   reason, reason_size);
 	if (outcome != OP_DONE)
 		return outcome;
-	outcome = resident->buffer->memory->upload(resident->view.data, view->data, resident->buffer->size,
+	outcome = resident->buffer->memory->upload(resident->view.data, upload_from_host, view->data,
+											   resident->buffer->size,
 											   reason, reason_size);
 	if (outcome == OP_DONE)
 		kept->resident = resident;

@@ -44,7 +44,11 @@ op_input(OpCall *call, int argno, const char *name)
 		if (call->kept[i] != NULL)
 			*view = call->kept[i]->view;
 		else
-			arg_tensor(call->fcinfo, argno, name, view);
+		{
+			call->stored[i] = stored_tensor(call->fcinfo->args[argno].value, view);
+			if (call->stored[i] == NULL)
+				arg_tensor(call->fcinfo, argno, name, view);
+		}
 		call->host[i] = view->data;
 	}
 	view->data = NULL;
@@ -81,7 +85,7 @@ op_datum(OpCall *call, int i)
 static bool
 input_given(const OpCall *call, int i)
 {
-	return call->host[i] != NULL || call->resident[i] != NULL;
+	return call->host[i] != NULL || call->resident[i] != NULL || call->stored[i] != NULL;
 }
 
 static bool
@@ -128,15 +132,17 @@ op_error_context(void *arg)
 	pfree(buf.data);
 }
 
-/* Elements of input i in host memory, downloaded when they are on a device. */
+/* Elements of input i in host memory, downloaded or detoasted when they are not there. */
 static void *
 input_on_host(OpCall *call, int i)
 {
 	if (call->host[i] == NULL)
 	{
+		Datum		value = call->resident[i] != NULL ?
+			EOHPGetRODatum(&call->resident[i]->hdr) : call->stored[i]->value;
 		TensorView	view;
 
-		tensor_view_flat(DatumGetByteaP(EOHPGetRODatum(&call->resident[i]->hdr)), &view);
+		tensor_view_flat(DatumGetByteaP(value), &view);
 		call->host[i] = view.data;
 	}
 	return call->host[i];
@@ -218,7 +224,11 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 	if (outcome != OP_DONE)
 		return outcome;
 	in->data = copy->ptr;
-	return provider->memory->upload(copy->ptr, input_on_host(call, i), size, task->reason, sizeof(task->reason));
+	if (call->stored[i] != NULL && call->host[i] == NULL)
+		return provider->memory->upload(copy->ptr, upload_from_storage, call->stored[i], size,
+										task->reason, sizeof(task->reason));
+	return provider->memory->upload(copy->ptr, upload_from_host, input_on_host(call, i), size,
+									task->reason, sizeof(task->reason));
 }
 
 /* On a provider with memory of its own: flat inputs go up, results stay there. */

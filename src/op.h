@@ -15,9 +15,11 @@
 #define OP_H
 
 #include "fmgr.h"
+#include "npy.h"
 #include "once.h"
 #include "provider.h"
 #include "resident.h"
+#include "stored.h"
 
 typedef struct OpCall
 {
@@ -26,6 +28,7 @@ typedef struct OpCall
 	int			nin;
 	int			nout;
 	void	   *host[OP_MAX_INPUTS];	/* elements of a flat input */
+	StoredTensor *stored[OP_MAX_INPUTS];	/* or of one that was not detoasted */
 	KeptValue  *kept[OP_MAX_INPUTS];	/* of a flat input that repeats */
 	ResidentTensor *resident[OP_MAX_INPUTS];	/* or where else they are */
 	TensorShape result[OP_MAX_OUTPUTS]; /* as the caller sees it */
@@ -83,6 +86,9 @@ extern bool arg_shape_of(FunctionCallInfo fcinfo, int argno, const char *name, i
  * it is resident; false when NULL.
  */
 extern bool arg_tensor(FunctionCallInfo fcinfo, int argno, const char *name, TensorView *view);
+
+/* Reads a value's header from as small a prefix of it as will do; false with the error. */
+extern bool read_header(Datum value, NpyHeader *header, NpyError *err);
 
 /* Only dtype and shape, reading (and downloading) no elements; data stays NULL. */
 extern bool arg_tensor_header(FunctionCallInfo fcinfo, int argno, const char *name, TensorView *view);

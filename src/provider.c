@@ -172,6 +172,15 @@ provider_loaded(ProviderId id)
 	return slots[id].state == LOADED ? slots[id].provider : NULL;
 }
 
+bool
+provider_device_loaded(void)
+{
+	for (int id = 0; id < PROVIDER_COUNT; id++)
+		if (slots[id].state == LOADED && slots[id].provider->memory != NULL)
+			return true;
+	return false;
+}
+
 void
 provider_mark_dead(ProviderId id, const char *reason)
 {

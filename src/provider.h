@@ -186,6 +186,12 @@ typedef struct ProviderDevice
 } ProviderDevice;
 
 /*
+ * Where bytes that go up come from: puts bytes `offset` to `offset` + `size` of
+ * them at dst, before which VARHDRSZ bytes are addressable. May throw.
+ */
+typedef void (*UploadSource) (const void *arg, char *dst, Size offset, Size size);
+
+/*
  * Memory of a provider that computes elsewhere. alloc and upload say why they
  * did not in the caller's buffer. free never throws.
  * upload may return before the copy ends, but has read the source when it
@@ -196,7 +202,8 @@ typedef struct DeviceMemory
 {
 	OpOutcome	(*alloc) (void **device, Size size, char *reason, Size reason_size);
 	void		(*free) (void *ptr, Size size);
-	OpOutcome	(*upload) (void *device, const void *host, Size size, char *reason, Size reason_size);
+	OpOutcome	(*upload) (void *device, UploadSource source, const void *arg, Size size,
+						   char *reason, Size reason_size);
 	void		(*download) (void *host, const void *device, Size size);
 } DeviceMemory;
 
@@ -250,6 +257,9 @@ extern void provider_mark_dead(ProviderId id, const char *reason);
 
 /* Already loaded and usable, else NULL: loads nothing. */
 extern const Provider *provider_loaded(ProviderId id);
+
+/* Is a provider with memory of its own loaded and usable? */
+extern bool provider_device_loaded(void);
 
 extern const Provider *reference_provider(const ProviderHost *host);
 

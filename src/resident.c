@@ -84,6 +84,12 @@ resident_new(ResidentTensor **result, MemoryContext parent, ProviderId provider,
 	return OP_DONE;
 }
 
+void
+upload_from_host(const void *arg, char *dst, Size offset, Size size)
+{
+	memcpy(dst, (const char *) arg + offset, size);
+}
+
 ResidentTensor *
 resident_from_datum(Datum value)
 {

@@ -37,6 +37,9 @@ extern OpOutcome resident_new(ResidentTensor **tensor, MemoryContext parent, Pro
 							  OpId maker, DType dtype, const TensorShape *shape,
 							  char *reason, Size reason_size);
 
+/* The source of an upload from host memory: arg points to the bytes. */
+extern void upload_from_host(const void *arg, char *dst, Size offset, Size size);
+
 /* The resident tensor behind a bytea datum, NULL when it is something else. */
 extern ResidentTensor *resident_from_datum(Datum value);
 

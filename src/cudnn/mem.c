@@ -18,6 +18,7 @@
 #define MAX_SCRATCH 8
 #define RING_SLICES 4
 #define RING_SLICE (2 * 1024 * 1024)
+#define RING_PREFIX PG_CACHE_LINE_SIZE	/* what a source may address before its place */
 #define DOWNLOAD_SLICE (16 * 1024 * 1024)
 #define SPIN_COUNT 200			/* some 0.1 ms */
 
@@ -179,7 +180,7 @@ ring_start(void)
 	foreign_enter(&mask);
 	for (int i = 0; i < RING_SLICES && ok; i++)
 		ok = ring.done[i] != NULL || NV_CUDA(cudaEventCreateWithFlags(&ring.done[i], cudaEventDisableTiming));
-	ok = ok && NV_CUDA(cudaMallocHost((void **) &ring.memory, RING_SLICES * RING_SLICE));
+	ok = ok && NV_CUDA(cudaMallocHost((void **) &ring.memory, RING_PREFIX + RING_SLICES * RING_SLICE));
 	foreign_leave(&mask);
 	if (ok)
 		nv.counters.pinned_bytes = RING_SLICES * RING_SLICE;
@@ -202,29 +203,36 @@ ring_advance(bool interruptible)
 
 /* Copies up through the ring; false with a fault. */
 static bool
-copy_up(char *device, const char *host, Size size, bool interruptible)
+copy_up(char *device, UploadSource source, const void *arg, Size size, bool interruptible)
 {
+	Size		offset = 0;
+
 	if (ring.memory == NULL && !ring_start())
 		return false;
-	while (size > 0)
+	while (offset < size)
 	{
 		char	   *place;
 		Size		part;
 
 		if (ring.filled >= RING_SLICE && !ring_advance(interruptible))
 			return false;
-		place = ring.memory + (Size) ring.slice * RING_SLICE + ring.filled;
-		part = Min(size, RING_SLICE - ring.filled);
-		memcpy(place, host, part);
+		place = ring.memory + RING_PREFIX + (Size) ring.slice * RING_SLICE + ring.filled;
+		part = Min(size - offset, RING_SLICE - ring.filled);
+		source(arg, place, offset, part);
 		ring.filled = Min(RING_SLICE, CACHELINEALIGN(ring.filled + part));
-		if (!NV_CUDA(cudaMemcpyAsync(device, place, part, cudaMemcpyHostToDevice, nv.stream)))
+		if (!NV_CUDA(cudaMemcpyAsync(device + offset, place, part, cudaMemcpyHostToDevice, nv.stream)))
 			return false;
 		nv.counters.bytes_to_device += part;
-		device += part;
-		host += part;
-		size -= part;
+		offset += part;
 	}
 	return true;
+}
+
+/* The source of bytes that are in host memory. */
+static void
+from_host(const void *arg, char *dst, Size offset, Size size)
+{
+	memcpy(dst, (const char *) arg + offset, size);
 }
 
 void *
@@ -232,18 +240,18 @@ mem_scratch_copy(const void *host, Size size)
 {
 	void	   *ptr = mem_scratch(size);
 
-	return ptr != NULL && copy_up(ptr, host, size, false) ? ptr : NULL;
+	return ptr != NULL && copy_up(ptr, from_host, host, size, false) ? ptr : NULL;
 }
 
 static OpOutcome
-nv_upload(void *device, const void *host, Size size, char *reason, Size reason_size)
+nv_upload(void *device, UploadSource source, const void *arg, Size size, char *reason, Size reason_size)
 {
 	OpOutcome	outcome = nv_ready(reason, reason_size);
 
 	if (outcome != OP_DONE)
 		return outcome;
 	nv_clear_fault();
-	return nv_outcome(copy_up(device, host, size, true), reason, reason_size);
+	return nv_outcome(copy_up(device, source, arg, size, true), reason, reason_size);
 }
 
 /* Copies down in slices, each of which is over before the next interrupt is served. */
