@@ -83,6 +83,17 @@ BEGIN
 END $$;
 DROP TABLE weights;
 
+-- Big stored values, which go up in slices, and some that can't.
+CREATE TABLE big (x bytea);
+ALTER TABLE big ALTER x SET STORAGE EXTERNAL;
+INSERT INTO big SELECT tensor_random('{3,700,701}', i) FROM generate_series(1, 2) AS i;
+INSERT INTO big SELECT tensor_random('{300001}', 3, 'float32');
+ALTER TABLE big ALTER x SET STORAGE EXTENDED;
+INSERT INTO big SELECT tensor_full('{3,700,701}', -1);
+SELECT tensor_shape(x), relu(x) = relu(x || '') FROM big;
+SELECT count(*) FROM big AS a, big AS b WHERE relu(a.x) = relu(b.x || '');
+DROP TABLE big;
+
 SELECT live_tensors, device_bytes FROM cudnn_ops_memory();
 DROP FUNCTION deep, layer CASCADE;
 DROP VIEW net;
