@@ -5,8 +5,9 @@
  * Why a pinned ring: a copy out of pageable memory may still read its source
  * after the call has returned. What goes up is therefore copied into the ring
  * first, and moves on from there while the next slice is filled. What comes down
- * is copied straight into its place, which is faster and over when the call
- * returns.
+ * is copied straight into its place where it is big, which is faster than the
+ * ring and over when the call returns; a small tensor comes through the ring,
+ * whose memory can be enqueued behind the work that makes it, with one wait.
  */
 #include "postgres.h"
 
@@ -19,6 +20,7 @@
 #define RING_SLICES 4
 #define RING_SLICE (2 * 1024 * 1024)
 #define RING_PREFIX PG_CACHE_LINE_SIZE	/* what a source may address before its place */
+#define SMALL_DOWNLOAD (256 * 1024)
 #define DOWNLOAD_SLICE (16 * 1024 * 1024)
 #define SPIN_COUNT 200			/* some 0.1 ms */
 
@@ -254,10 +256,35 @@ nv_upload(void *device, UploadSource source, const void *arg, Size size, char *r
 	return nv_outcome(copy_up(device, source, arg, size, true), reason, reason_size);
 }
 
+/*
+ * Copies a small tensor down through a slice of the ring. Where the wait is
+ * interrupted, the slice stays in use until its copy is over.
+ */
+static bool
+copy_down_small(char *host, const char *device, Size size)
+{
+	char	   *place;
+
+	if ((ring.memory == NULL && !ring_start()) || !ring_advance(true))
+		return false;
+	place = ring.memory + RING_PREFIX + (Size) ring.slice * RING_SLICE;
+	ring.filled = RING_SLICE;
+	if (!NV_CUDA(cudaMemcpyAsync(place, device, size, cudaMemcpyDeviceToHost, nv.stream)) ||
+		!NV_CUDA(cudaEventRecord(ring.done[ring.slice], nv.stream)) ||
+		!wait_event(ring.done[ring.slice], true))
+		return false;
+	memcpy(host, place, size);
+	ring.filled = 0;
+	nv.counters.bytes_to_host += size;
+	return true;
+}
+
 /* Copies down in slices, each of which is over before the next interrupt is served. */
 static bool
 copy_down(char *host, const char *device, Size size)
 {
+	if (size <= SMALL_DOWNLOAD)
+		return copy_down_small(host, device, size);
 	if (!NV_CUDA(cudaEventRecord(nv.event, nv.stream)) || !wait_event(nv.event, true))
 		return false;
 	while (size > 0)
