@@ -78,27 +78,38 @@ build() {
 	grep -h 'building without' "$work/build.log" | sort -u || true
 }
 
+# Make a folder of the server's owner in /tmp, where others may have taken its name.
+own_folder() {
+	mkdir -p -m 755 "$1"
+	case $(stat -c %U "$1") in
+		root | postgres | "$(id -un)") ;;
+		*) echo "$1 is somebody else's" >&2; exit 1 ;;
+	esac
+	[ "$(id -u)" != 0 ] || chown postgres "$1"
+}
+
 # $work: a folder for the server and logs, which its owner can reach and write.
 # $files: the project's files as the owner can read them, the project itself or,
 # where he cannot enter it (a clone in /root, say), a copy.
 prepare_work() {
-	local socket
 	files=$root
 	work=$root/build
 	if [ "$(id -u)" = 0 ] && ! (work=/ as_owner test -r "$root/sql" -a -x "$root/sql"); then
 		work=/tmp/cudnn_ops-build
 		files=$work/files
 		say "user postgres cannot enter $root: server and logs go to $work"
+		own_folder "$work"
 		rm -rf "$files"
 		mkdir -p "$files"
 		cp -r "$root/sql" "$root/expected" "$root/test" "$files/"
+	else
+		mkdir -p "$work"
+		[ "$(id -u)" != 0 ] || chown postgres "$work"
 	fi
-	mkdir -p "$work"
-	[ "$(id -u)" != 0 ] || chown postgres "$work"
-	socket=$work
+	PGHOST=$work
 	# a socket's path has about 100 bytes
-	[ ${#socket} -lt 80 ] || { socket=/tmp/cudnn_ops-$(id -u); as_owner mkdir -p "$socket"; }
-	export PGHOST=$socket PGPORT=${PGPORT:-54329} PGDATABASE=postgres
+	[ ${#work} -lt 80 ] || { PGHOST=/tmp/cudnn_ops-$(id -u); own_folder "$PGHOST"; }
+	export PGHOST PGPORT=${PGPORT:-54329} PGDATABASE=postgres
 	export PGUSER=$([ "$(id -u)" = 0 ] && echo postgres || id -un)
 }
 
