@@ -7,6 +7,7 @@
 #define STORED_H
 
 #include "access/detoast.h"
+#include "compat.h"
 #include "provider.h"
 
 typedef struct StoredTensor
