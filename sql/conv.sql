@@ -94,6 +94,10 @@ SELECT conv2d_backward_weight(tensor_full('{1,1,2,2}', 1), x, '{1,1,2,2}') FROM 
 SELECT conv2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,1,1}', 1), padding => '{20000}');
 SELECT conv2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,1,1}', 1), padding => '{2147483647}');
 SELECT conv_transpose2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,1,1}', 1), stride => '{2147483647}');
+SELECT conv2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,1,1}', 1), stride => '{2147483647}', padding => '{2147483647}');
+SELECT conv2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,2,2}', 1), stride => '{2147483647}', padding => '{2147483647}', dilation => '{2147483647}');
+SELECT conv_transpose2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,2,2}', 1), dilation => '{2147483647}');
+SELECT tensor_shape(conv2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,2,2}', 1), stride => '{2147483647}'));
 \set VERBOSITY default
 
 -- Nothing is left behind.

@@ -92,6 +92,15 @@ void
 check_window_fits(const Window *window, const TensorShape *in, const TensorShape *out)
 {
 	for (int i = 0; i < window->nd; i++)
+	{
+		int64		padded = in->dims[2 + i] + window->pad_begin[i] + window->pad_end[i];
+
+		if (padded > PG_INT32_MAX)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("padded input is too big"),
+					 errdetail("On spatial axis %d it has " INT64_FORMAT " elements, at most %d can be counted.",
+							   i, padded, PG_INT32_MAX)));
 		if (out->dims[2 + i] < 1)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -99,6 +108,7 @@ check_window_fits(const Window *window, const TensorShape *in, const TensorShape
 					 errdetail("On spatial axis %d the input has " INT64_FORMAT " elements, padding " INT64_FORMAT " and " INT64_FORMAT ", the kernel spans " INT64_FORMAT ".",
 							   i, in->dims[2 + i], window->pad_begin[i], window->pad_end[i],
 							   window_span(window, i))));
+	}
 }
 
 void

@@ -110,7 +110,10 @@ extern void check_not_empty(const char *name, const TensorShape *shape, int firs
 /* ERROR 22000 unless t is (N, C) and one to three spatial axes. */
 extern void check_spatial_rank(const char *name, const TensorView *t);
 
-/* ERROR 22023 when a spatial axis of the output `out` has no element. */
+/*
+ * ERROR 22023 when a spatial axis of the output `out` has no element, 54000 when
+ * the padded input has more elements than the libraries can count.
+ */
 extern void check_window_fits(const Window *window, const TensorShape *in, const TensorShape *out);
 
 /* (N, C, s..) becomes (N, C, S). */
