@@ -51,6 +51,14 @@ else
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
+$(if $(PGXS),,$(error $(PG_CONFIG) not found: set PG_CONFIG, or let make test install PostgreSQL))
+
+# Without the clang of that PostgreSQL there is no bitcode.
+CLANG_USED := $(or $(CLANG),$(shell sed -n 's/^CLANG *= *//p' $(dir $(PGXS))../Makefile.global))
+ifeq ($(shell command -v $(CLANG_USED) 2>/dev/null),)
+override with_llvm := no
+endif
+
 include $(PGXS)
 
 all: $(PROVIDER_LIBS)
