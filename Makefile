@@ -23,7 +23,7 @@ SHLIB_LINK = -Wl,-Bsymbolic-functions -ldl -lm
 
 # Providers ---------------------------------------------------------------
 
-CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v nvcc 2>/dev/null || echo /usr/local/cuda/bin/nvcc))))
+CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc 2>/dev/null))),/usr/local/cuda)
 CUDNN_HOME ?= $(CUDA_HOME)
 
 onednn_found := $(firstword $(wildcard /usr/include/dnnl.h /usr/include/oneapi/dnnl/dnnl.h))
