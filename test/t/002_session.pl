@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -72,6 +73,32 @@ my $answer = session("SET cudnn_ops.provider = reference; SET statement_timeout 
 	RESET statement_timeout; SELECT tensor_to_real(relu(tensor(ARRAY[-1, 3]::real[])));");
 cmp_ok(time - $begin, '<', 5, 'statement_timeout ends a convolution that would take long');
 is((split /\n/, $answer)[-1], '{0,3}', 'and the session goes on');
+
+# So do pg_cancel_backend and pg_terminate_backend from another session.
+for my $function ('pg_cancel_backend', 'pg_terminate_backend')
+{
+	my ($out, $err) = ('', '');
+	my $victim = IPC::Run::start(
+		[ 'psql', '-XAt', '-d', $node->connstr('postgres'),
+			'-c', "SELECT count(length(conv2d(tensor_random('{8,32,64,64}', i), tensor_random('{32,32,3,3}', 2)))) FROM generate_series(1, 100000) i /* victim */",
+			'-c', 'SELECT tensor_to_real(relu(tensor(ARRAY[-1, 3]::real[])))' ],
+		'<', \undef,
+		'>', \$out, '2>', \$err);
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%/* victim */%' AND pid <> pg_backend_pid() AND state = 'active'");
+	my $sent = time;
+	$node->safe_psql('postgres', "SELECT $function(pid) FROM pg_stat_activity WHERE query LIKE '%/* victim */%' AND pid <> pg_backend_pid()");
+	$victim->finish;
+	cmp_ok(time - $sent, '<', 3, "$function acts soon");
+	if ($function eq 'pg_cancel_backend')
+	{
+		like($err, qr/canceling statement due to user request/, 'the statement is cancelled');
+		is($out, "{0,3}\n", 'and its session goes on');
+	}
+	else
+	{
+		like($err, qr/terminating connection due to administrator command/, 'the session ends');
+	}
+}
 
 # Hostile bytes: each is a tensor or an error of the right class, never a crash.
 my $mutants = $node->safe_psql('postgres', q{
