@@ -106,29 +106,52 @@ dtype_holds(DType dtype, double value)
 	pg_unreachable();
 }
 
+/* An element in memory, which results of 8-byte types are not aligned in. */
+#define ELEMENT_ACCESS(type) \
+static inline type \
+get_##type(const TensorView *view, int64 i) \
+{ \
+	type		element; \
+	memcpy(&element, (const char *) view->data + i * sizeof(type), sizeof(type)); \
+	return element; \
+} \
+static inline void \
+set_##type(const TensorView *view, int64 i, type element) \
+{ \
+	memcpy((char *) view->data + i * sizeof(type), &element, sizeof(type)); \
+}
+
+ELEMENT_ACCESS(float)
+ELEMENT_ACCESS(double)
+ELEMENT_ACCESS(uint16)
+ELEMENT_ACCESS(uint8)
+ELEMENT_ACCESS(int8)
+ELEMENT_ACCESS(int32)
+ELEMENT_ACCESS(int64)
+
 double
 tensor_get_double(const TensorView *view, int64 i)
 {
 	switch (view->dtype)
 	{
 		case DT_FLOAT32:
-			return ((const float *) view->data)[i];
+			return get_float(view, i);
 		case DT_FLOAT64:
-			return ((const double *) view->data)[i];
+			return get_double(view, i);
 		case DT_FLOAT16:
-			return half_to_double(((const uint16 *) view->data)[i]);
+			return half_to_double(get_uint16(view, i));
 		case DT_BFLOAT16:
-			return bfloat16_to_double(((const uint16 *) view->data)[i]);
+			return bfloat16_to_double(get_uint16(view, i));
 		case DT_UINT8:
-			return ((const uint8 *) view->data)[i];
+			return get_uint8(view, i);
 		case DT_INT8:
-			return ((const int8 *) view->data)[i];
+			return get_int8(view, i);
 		case DT_INT32:
-			return ((const int32 *) view->data)[i];
+			return get_int32(view, i);
 		case DT_INT64:
-			return ((const int64 *) view->data)[i];
+			return get_int64(view, i);
 		case DT_BOOL:
-			return ((const uint8 *) view->data)[i] != 0;
+			return get_uint8(view, i) != 0;
 	}
 	pg_unreachable();
 }
@@ -139,31 +162,31 @@ tensor_set_double(const TensorView *view, int64 i, double value)
 	switch (view->dtype)
 	{
 		case DT_FLOAT32:
-			((float *) view->data)[i] = value;
+			set_float(view, i, value);
 			break;
 		case DT_FLOAT64:
-			((double *) view->data)[i] = value;
+			set_double(view, i, value);
 			break;
 		case DT_FLOAT16:
-			((uint16 *) view->data)[i] = double_to_half(value);
+			set_uint16(view, i, double_to_half(value));
 			break;
 		case DT_BFLOAT16:
-			((uint16 *) view->data)[i] = double_to_bfloat16(value);
+			set_uint16(view, i, double_to_bfloat16(value));
 			break;
 		case DT_UINT8:
-			((uint8 *) view->data)[i] = value;
+			set_uint8(view, i, value);
 			break;
 		case DT_INT8:
-			((int8 *) view->data)[i] = value;
+			set_int8(view, i, value);
 			break;
 		case DT_INT32:
-			((int32 *) view->data)[i] = value;
+			set_int32(view, i, value);
 			break;
 		case DT_INT64:
-			((int64 *) view->data)[i] = value;
+			set_int64(view, i, value);
 			break;
 		case DT_BOOL:
-			((uint8 *) view->data)[i] = value != 0;
+			set_uint8(view, i, value != 0);
 			break;
 	}
 }

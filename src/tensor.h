@@ -38,7 +38,7 @@ typedef struct DTypeInfo
 	const char *descr;			/* as NumPy writes it: <f4 */
 } DTypeInfo;
 
-extern const DTypeInfo dtype_info[DT_COUNT];
+extern const DTypeInfo dtype_info[DT_COUNT];	/* in npy.c */
 
 /* Bytes of an element; here, for providers see no symbol of the core. */
 static inline int
@@ -57,7 +57,7 @@ dtype_size(DType dtype)
 	};
 
 	return sizes[dtype];
-}	/* in npy.c */
+}
 
 /* Dimensions from the outermost in; a dimension may be 0. */
 typedef struct TensorShape
@@ -123,12 +123,12 @@ extern void tensor_release_heap(void);
  */
 extern struct varlena *tensor_new_flat(DType dtype, const TensorShape *shape, void **data);
 
-/* Element i, in C order. An int64 beyond 2^53 is rounded. */
+/* Element i, in C order, whatever its alignment. An int64 beyond 2^53 is rounded. */
 extern double tensor_get_double(const TensorView *view, int64 i);
 
 /*
- * Sets element i: rounded to nearest in a float, truncated toward zero in an
- * integer, whose type must hold the value.
+ * Sets element i, whatever its alignment: rounded to nearest in a float,
+ * truncated toward zero in an integer, whose type must hold the value.
  */
 extern void tensor_set_double(const TensorView *view, int64 i, double value);
 

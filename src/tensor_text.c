@@ -9,6 +9,7 @@
 
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "compat.h"
@@ -19,6 +20,7 @@
 #define THRESHOLD 1000
 #define EDGE_ITEMS 3
 #define MAX_WORD 64				/* characters of an element */
+#define MAX_DIGITS 400			/* of a double, whatever the format */
 
 /* How all elements are written, so that they align. */
 typedef struct Style
@@ -32,62 +34,91 @@ typedef struct Style
 
 /* Elements ------------------------------------------------------------------ */
 
-/* Does the text read back as the value, in the type of the tensor? */
-static bool
-reads_back(DType dtype, const char *text, double value)
+/* What a double is in the type of the tensor. */
+static double
+rounded(DType dtype, double value)
 {
 	int64		memory;
 	TensorView	one = {dtype, {0}, &memory};
 
-	tensor_set_double(&one, 0, strtod(text, NULL));
-	return tensor_get_double(&one, 0) == value;
+	tensor_set_double(&one, 0, value);
+	return tensor_get_double(&one, 0);
 }
 
-/* Fewest digits after the point, `most` at most, that tell the value from its neighbours. */
-static int
-digits_needed(DType dtype, double value, bool exponent, int most)
+static void
+write_digits(char *text, double value, bool exponent, int digits)
 {
-	char		text[512];
+	snprintf(text, MAX_DIGITS, exponent ? "%.*e" : "%.*f", digits, value);
+}
 
-	for (int digits = 0; digits < most; digits++)
+/* Does the text read back as the value, in the type of the tensor? */
+static bool
+reads_back(DType dtype, const char *text, double value)
+{
+	return (dtype == DT_FLOAT32 ? strtof(text, NULL) : rounded(dtype, strtod(text, NULL))) == value;
+}
+
+/*
+ * The fewest digits after the point, `most` at most, that tell the value from
+ * its neighbours, into text[MAX_DIGITS]; returns how many.
+ */
+static int
+shortest_digits(DType dtype, double value, bool exponent, int most, char *text)
+{
+	for (int digits = 0; digits <= most; digits++)
 	{
-		snprintf(text, sizeof(text), exponent ? "%.*e" : "%.*f", digits, value);
+		char	   *e;
+		double		half_step;
+
+		write_digits(text, value, exponent, digits);
+		if (reads_back(dtype, text, value))
+			return digits;
+
+		/* above a power of two neighbours are farther away than below: try upward */
+		e = strchr(text, 'e');
+		half_step = 0.5 * pow(10, (e != NULL ? atoi(e + 1) : 0) - digits);
+		write_digits(text, value + copysign(half_step, value), exponent, digits);
 		if (reads_back(dtype, text, value))
 			return digits;
 	}
 
 	/* rounded: what ends in zeros needs fewer */
-	snprintf(text, sizeof(text), exponent ? "%.*e" : "%.*f", most, value);
+	write_digits(text, value, exponent, most);
 	for (const char *end = text + strcspn(text, "e"); most > 0 && end[-1] == '0'; end--)
 		most--;
+	write_digits(text, value, exponent, most);
 	return most;
 }
 
-/* A float in the style; what has no digit after the point ends in one. */
+/* Ends digits that have no point in one, before the exponent if there is one. */
+static void
+put_point(char *text)
+{
+	char	   *end = text + strcspn(text, "e");
+
+	memmove(end + 1, end, strlen(end) + 1);
+	*end = '.';
+}
+
+/* A float in the style, its points under one another. */
 static void
 float_word(const Style *style, double value, char *word)
 {
+	char		text[MAX_DIGITS];
+	int			digits;
+
 	if (isnan(value))
 		strcpy(word, "nan");
 	else if (isinf(value))
 		strcpy(word, value < 0 ? "-inf" : "inf");
-	else if (style->exponent)
-	{
-		char	   *e;
-
-		snprintf(word, MAX_WORD, "%.*e", style->digits, value);
-		e = strchr(word, 'e');
-		if (style->digits == 0)
-		{
-			memmove(e + 1, e, strlen(e) + 1);
-			*e = '.';
-		}
-	}
 	else
 	{
-		int			digits = digits_needed(style->x->dtype, value, false, style->digits);
-
-		snprintf(word, MAX_WORD, "%.*f%s%*s", digits, value, digits == 0 ? "." : "", style->digits - digits, "");
+		digits = shortest_digits(style->x->dtype, value, style->exponent, style->digits, text);
+		if (style->exponent && digits < style->digits)
+			write_digits(text, value, true, style->digits);
+		else if (digits == 0)
+			put_point(text);
+		snprintf(word, MAX_WORD, "%s%*s", text, style->exponent ? 0 : style->digits - digits, "");
 	}
 }
 
@@ -99,7 +130,7 @@ element_word(const Style *style, int64 i, char *word)
 	if (dtype_is_float(x->dtype))
 		float_word(style, tensor_get_double(x, i), word);
 	else if (x->dtype == DT_BOOL)
-		strcpy(word, tensor_get_double(x, i) != 0 ? "True" : "False");
+		strcpy(word, tensor_get_double(x, i) != 0 ? " True" + (x->shape.rank == 0) : "False");
 	else if (x->dtype == DT_INT64)
 		snprintf(word, MAX_WORD, INT64_FORMAT, ((const int64 *) x->data)[i]);
 	else
@@ -153,9 +184,12 @@ visit_digits(Style *style, int64 i, void *arg)
 {
 	double		value = tensor_get_double(style->x, i);
 
+	char		text[MAX_DIGITS];
+
+	CHECK_FOR_INTERRUPTS();
 	if (isfinite(value))
 		style->digits = Max(style->digits,
-							digits_needed(style->x->dtype, value, style->exponent, PRECISION));
+							shortest_digits(style->x->dtype, value, style->exponent, PRECISION, text));
 }
 
 static void
@@ -167,15 +201,33 @@ visit_width(Style *style, int64 i, void *arg)
 	style->width = Max(style->width, (int) strlen(word));
 }
 
+/* From which magnitude on a type's values have an exponent, `most` at most. */
+static double
+exponent_cutoff(DType dtype, double most)
+{
+	switch (dtype)
+	{
+		case DT_FLOAT32:
+			return Min(most, 1e6);
+		case DT_FLOAT16:
+		case DT_BFLOAT16:
+			return Min(most, 1e3);
+		default:
+			return most;
+	}
+}
+
 static void
 choose_style(Style *style)
 {
+	DType		dtype = style->x->dtype;
 	double		range[2] = {0, 0};
 
-	if (dtype_is_float(style->x->dtype))
+	if (dtype_is_float(dtype))
 	{
 		visit_shown(style, 0, 0, visit_range, range);
-		style->exponent = range[1] >= 1e8 || (range[1] > 0 && (range[0] < 1e-4 || range[1] / range[0] > 1000));
+		style->exponent = range[1] >= exponent_cutoff(dtype, 1e8) ||
+			(range[1] > 0 && (range[0] < rounded(dtype, 1e-4) || rounded(dtype, range[1] / range[0]) > 1000));
 		visit_shown(style, 0, 0, visit_digits, NULL);
 	}
 	visit_shown(style, 0, 0, visit_width, NULL);
@@ -260,15 +312,18 @@ put_axis(StringInfo buf, Style *style, int axis, int64 offset, int line_width)
 static void
 put_scalar(StringInfo buf, Style *style)
 {
+	DType		dtype = style->x->dtype;
 	double		value = tensor_get_double(style->x, 0);
+	double		size = fabs(value);
+	char		text[MAX_DIGITS];
 	char		word[MAX_WORD];
 
-	if (dtype_is_float(style->x->dtype) && isfinite(value))
+	if (dtype_is_float(dtype) && isfinite(value))
 	{
-		bool		exponent = value != 0 && (fabs(value) >= 1e16 || fabs(value) < 1e-4);
-		int			digits = digits_needed(style->x->dtype, value, exponent, 20);
+		bool		exponent = size != 0 && (size >= exponent_cutoff(dtype, 1e16) || size < 1e-4);
+		int			digits = shortest_digits(dtype, value, exponent, 20, text);
 
-		appendStringInfo(buf, exponent ? "%.*e" : "%.*f", exponent ? digits : Max(digits, 1), value);
+		appendStringInfo(buf, "%s%s", text, digits == 0 && !exponent ? ".0" : "");
 		return;
 	}
 	element_word(style, 0, word);

@@ -93,7 +93,9 @@ def check_text(tap, rng):
         np.array(3.5, np.float32), np.array(7), np.zeros((0, 3)), rng.random((3, 5)).astype(np.float32),
         rng.random((2, 3, 30)), np.array([1e10, 1.5]), np.array([1e-5, 1.]), np.array([np.nan, np.inf, -np.inf, 1.25]),
         rng.random((40, 50)), np.arange(3000).reshape(10, 10, 30), rng.random((2, 3)).astype(np.float16),
-        np.array([123456789., 1]), np.array(1 / 3), np.array([0., 0.]), rng.integers(-99, 99, 40),
+        np.array([123456789., 1]), np.array(1 / 3), np.array([0., 0.]), rng.integers(-99, 99, 40), np.array([True, True]),
+        2.0 ** -np.arange(9, dtype=np.float16), np.array(2.0 ** -6, np.float16), np.array([1e-4, 1], np.float32),
+        np.array([0.1, 234.5678, 3e-8], np.float32), np.array([-np.inf, 1e-3, np.nan]), np.array(np.nan),
     ]
     for array in arrays:
         tap.ok(query(f'SELECT tensor_text({literal(array)})') == str(array),
