@@ -35,14 +35,14 @@ COMMENT ON FUNCTION tensor(bytea, int[], text) IS
 CREATE FUNCTION tensor_full(shape int[], value float8, dtype text DEFAULT 'float32')
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'tensor_full'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION tensor_full(int[], float8, text) IS
 'tensor of one value';
 
 CREATE FUNCTION tensor_random(shape int[], seed bigint, dtype text DEFAULT 'float32')
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'tensor_random'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION tensor_random(int[], bigint, text) IS
 'tensor of random values, uniform in [-1, 1): the same bytes for the same seed everywhere';
 
@@ -114,7 +114,7 @@ COMMENT ON FUNCTION tensor_text(bytea) IS
 CREATE FUNCTION tensor_allclose(a bytea, b bytea, rtol float8 DEFAULT 1e-5, atol float8 DEFAULT 1e-8)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'tensor_allclose'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION tensor_allclose(bytea, bytea, float8, float8) IS
 'is |a - b| <= atol + rtol * |b| for every element?';
 
@@ -137,7 +137,7 @@ COMMENT ON FUNCTION tensor_reshape(bytea, int[]) IS
 CREATE FUNCTION tensor_cast(input bytea, dtype text, scale float8 DEFAULT 1, shift float8 DEFAULT 0)
 RETURNS bytea
 AS 'MODULE_PATHNAME', 'tensor_cast'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION tensor_cast(bytea, text, float8, float8) IS
 'input * scale + shift in another type: nearest in a float, truncated in an integer';
 

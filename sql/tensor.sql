@@ -8,6 +8,15 @@ SELECT tensor_shape(tensor('{}'::real[])), tensor_shape(tensor('{}'::real[], '{0
 SELECT tensor_to_float8(tensor(ARRAY[9007199254740993]::bigint[])), encode(tensor_raw(tensor(ARRAY[9007199254740993]::bigint[])), 'hex');
 SELECT tensor_to_real(tensor(ARRAY[true, false])), tensor_to_real(tensor(ARRAY[3, 0], NULL, 'bool'));
 
+SELECT encode(tensor_raw(tensor(ARRAY[9007199254740993.5])), 'hex'), encode(tensor_raw(tensor(ARRAY[9007199254740993.5], NULL, 'int64')), 'hex');
+
+-- A NULL option means its default.
+SELECT tensor_full('{2}', 1, NULL) = tensor_full('{2}', 1), tensor_random('{2}', 1, NULL) = tensor_random('{2}', 1),
+       tensor_cast(tensor_full('{2}', 1), 'int8', NULL, NULL) = tensor_full('{2}', 1, 'int8'),
+       tensor_allclose(tensor_full('{2}', 1), tensor_full('{2}', 1), NULL, NULL);
+SELECT tensor_full(NULL, 1) IS NULL AND tensor_full('{2}', NULL) IS NULL AND tensor_random('{2}', NULL) IS NULL AND
+       tensor_cast(NULL, 'int8') IS NULL AND tensor_allclose(NULL, tensor_full('{2}', 1)) IS NULL AS "null";
+
 -- Raw bytes, one value, a seed.
 SELECT tensor_to_real(tensor('\x0102ff'::bytea, '{3}', 'uint8')), tensor_to_real(tensor('\x0102ff'::bytea, '{3,1}', 'int8'));
 SELECT tensor_raw(tensor(ARRAY[1, -2]::real[]));
@@ -47,6 +56,7 @@ FROM (VALUES
 -- Text.
 SELECT tensor_text(tensor(ARRAY[[1, 2.5], [-3, 1000]]::real[])), tensor_text(tensor(ARRAY['NaN', 'Infinity', 1]::real[])), tensor_text(tensor_full('{}', 3)), tensor_text(tensor_full('{0,2}', 3));
 SELECT tensor_text(tensor_full('{2000}', 1, 'int32'));
+SELECT tensor_text(tensor_full('{2}', 1, 'bool')), tensor_text(tensor_full('{2}', 0.015625, 'float16')), tensor_text(tensor_full('{2}', 1e-4));
 
 -- Comparing.
 SELECT tensor_max_abs_diff(tensor(ARRAY[1, 2]::real[]), tensor(ARRAY[1, 5])), tensor_allclose(tensor(ARRAY[1, 2]::real[]), tensor(ARRAY[1, 2.00001]::real[])),

@@ -6,7 +6,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "op.h"
 
@@ -44,17 +43,20 @@ cast_elements(const TensorView *x, const TensorView *y, double scale, double shi
 {
 	int64		n = shape_numel(&x->shape);
 	bool		to_float = dtype_is_float(y->dtype);
-	bool		exact = x->dtype == DT_INT64 && y->dtype == DT_INT64 && scale == 1 && shift == 0;
+	bool		same = scale == 1 && shift == 0;
 
-	if (exact)
+	if (same && x->dtype == y->dtype && x->dtype != DT_BOOL)
 	{
-		memcpy(y->data, x->data, n * sizeof(int64));
+		memcpy(y->data, x->data, n * dtype_size(x->dtype));
 		return;
 	}
 	for (int64 i = 0; i < n; i++)
 	{
-		double		value = tensor_get_double(x, i) * scale + shift;
+		double		value = tensor_get_double(x, i);
 
+		/* adding 0 would lose the sign of -0 */
+		if (!same)
+			value = value * scale + shift;
 		if (i % 1048576 == 0)
 			CHECK_FOR_INTERRUPTS();
 		if (!to_float && !dtype_holds(y->dtype, value))
@@ -68,20 +70,16 @@ PG_FUNCTION_INFO_V1(tensor_cast);
 Datum
 tensor_cast(PG_FUNCTION_ARGS)
 {
-	DType		dtype = dtype_by_name(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	TensorView	x,
 				y;
-	void	   *data;
 	struct varlena *flat;
 
-	(void) arg_tensor(fcinfo, 0, "input", &x);
-	flat = tensor_new_flat(dtype, &x.shape, &data);
-	y = (TensorView) {dtype, x.shape, data};
-	if ((uintptr_t) data % dtype_size(dtype) != 0)
-		y.data = MemoryContextAllocHuge(CurrentMemoryContext, tensor_payload_size(dtype, &x.shape) + 1);
-	cast_elements(&x, &y, PG_GETARG_FLOAT8(2), PG_GETARG_FLOAT8(3));
-	if (y.data != data)
-		memcpy(data, y.data, tensor_payload_size(dtype, &x.shape));
+	if (PG_ARGISNULL(1) || !arg_tensor(fcinfo, 0, "input", &x))
+		PG_RETURN_NULL();
+	y.dtype = dtype_by_name(text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	y.shape = x.shape;
+	flat = tensor_new_flat(y.dtype, &y.shape, &y.data);
+	cast_elements(&x, &y, arg_float8(fcinfo, 2, 1), arg_float8(fcinfo, 3, 0));
 	PG_RETURN_POINTER(flat);
 }
 

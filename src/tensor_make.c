@@ -11,7 +11,8 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/numeric.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 
 #include "compat.h"
 #include "op.h"
@@ -23,7 +24,7 @@ arg_dtype(FunctionCallInfo fcinfo, int argno, DType dflt)
 	return PG_ARGISNULL(argno) ? dflt : dtype_by_name(text_to_cstring(PG_GETARG_TEXT_PP(argno)));
 }
 
-/* A new tensor to fill; put_element takes it whatever its alignment. */
+/* A new tensor to fill. */
 static struct varlena *
 new_tensor(DType dtype, const TensorShape *shape, TensorView *view)
 {
@@ -36,23 +37,18 @@ new_tensor(DType dtype, const TensorShape *shape, TensorView *view)
 static void
 put_element(const TensorView *view, int64 i, double value)
 {
-	int			size = dtype_size(view->dtype);
-	int64		aligned;
-	TensorView	one = {view->dtype, {0}, &aligned};
-
 	if (!dtype_holds(view->dtype, value))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("value %g is out of range for type %s", value, dtype_info[view->dtype].name)));
-	tensor_set_double(&one, 0, value);
-	memcpy((char *) view->data + i * size, &aligned, size);
+	tensor_set_double(view, i, value);
 }
 
 /* From arrays -------------------------------------------------------------- */
 
-/* An element of a supported array type as double; int64 exactly in *exact. */
+/* An element of a supported array type as double, for a tensor of type dtype. */
 static double
-element_value(Oid type, Datum element, int64 *exact)
+element_value(Oid type, Datum element, DType dtype)
 {
 	switch (type)
 	{
@@ -61,15 +57,17 @@ element_value(Oid type, Datum element, int64 *exact)
 		case FLOAT8OID:
 			return DatumGetFloat8(element);
 		case NUMERICOID:
+			if (dtype == DT_FLOAT32)	/* rounded once */
+				return DatumGetFloat4(DirectFunctionCall1(numeric_float4, element));
 			return DatumGetFloat8(DirectFunctionCall1(numeric_float8, element));
 		case INT2OID:
-			return *exact = DatumGetInt16(element);
+			return DatumGetInt16(element);
 		case INT4OID:
-			return *exact = DatumGetInt32(element);
+			return DatumGetInt32(element);
 		case INT8OID:
-			return *exact = DatumGetInt64(element);
+			return DatumGetInt64(element);
 		default:
-			return *exact = DatumGetBool(element);
+			return DatumGetBool(element);
 	}
 }
 
@@ -101,6 +99,41 @@ element_dtype(Oid type, DType *dtype)
 	}
 }
 
+/* Do elements of this array type lie in memory as in a tensor of type dtype? */
+static bool
+element_layout_fits(Oid type, DType dtype)
+{
+	DType		own;
+
+	return type != NUMERICOID && type != INT2OID && element_dtype(type, &own) && own == dtype;
+}
+
+/* The elements of an array without NULLs, converted one by one. */
+static void
+put_elements(const TensorView *view, ArrayType *array, Oid type)
+{
+	ArrayIterator iterator = array_create_iterator(array, 0, NULL);
+	Datum		element;
+	bool		isnull;
+
+	for (int64 i = 0; array_iterate(iterator, &element, &isnull); i++)
+	{
+		if (i % 1048576 == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (type == NUMERICOID && view->dtype == DT_INT64)
+		{
+			/* a double would not hold all digits */
+			Datum		whole = DirectFunctionCall2(numeric_trunc, element, Int32GetDatum(0));
+			int64		exact = DatumGetInt64(DirectFunctionCall1(numeric_int8, whole));
+
+			memcpy((char *) view->data + i * sizeof(exact), &exact, sizeof(exact));
+		}
+		else
+			put_element(view, i, element_value(type, element, view->dtype));
+	}
+	array_free_iterator(iterator);
+}
+
 /*
  * tensor(data, shape, dtype): the elements of an array, in its shape or another
  * of as many elements. ERROR 42804 for another element type, 22004 for a NULL
@@ -111,24 +144,29 @@ Datum
 tensor_from_array(PG_FUNCTION_ARGS)
 {
 	ArrayType  *array;
-	ArrayIterator iterator;
+	Oid			type;
+	int			n;
 	TensorShape shape;
 	TensorView	view;
 	DType		dtype;
-	Datum		element;
-	bool		isnull;
 	struct varlena *flat;
 
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
 	array = PG_GETARG_ARRAYTYPE_P(0);
-	if (!element_dtype(ARR_ELEMTYPE(array), &dtype))
+	type = getBaseType(ARR_ELEMTYPE(array));
+	n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	if (!element_dtype(type, &dtype))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("a tensor cannot be made of %s", format_type_be(ARR_ELEMTYPE(array))),
 				 errhint("Elements are real, double precision, numeric, smallint, integer, bigint or boolean.")));
+	if (array_contains_nulls(array))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("a tensor cannot hold NULL")));
 	dtype = arg_dtype(fcinfo, 2, dtype);
-	if (!arg_shape_of(fcinfo, 1, "shape", ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)), &shape))
+	if (!arg_shape_of(fcinfo, 1, "shape", n, &shape))
 	{
 		/* an empty array has no axes in PostgreSQL, but it is a list of none */
 		shape.rank = Max(ARR_NDIM(array), 1);
@@ -138,24 +176,10 @@ tensor_from_array(PG_FUNCTION_ARGS)
 	}
 
 	flat = new_tensor(dtype, &shape, &view);
-	iterator = array_create_iterator(array, 0, NULL);
-	for (int64 i = 0; array_iterate(iterator, &element, &isnull); i++)
-	{
-		int64		exact = 0;
-		double		value;
-
-		if (isnull)
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("a tensor cannot hold NULL"),
-					 errdetail("Element " INT64_FORMAT " of the array is NULL.", i + 1)));
-		value = element_value(ARR_ELEMTYPE(array), element, &exact);
-		if (dtype == DT_INT64 && ARR_ELEMTYPE(array) == INT8OID)
-			memcpy((char *) view.data + i * sizeof(exact), &exact, sizeof(exact));
-		else
-			put_element(&view, i, value);
-	}
-	array_free_iterator(iterator);
+	if (element_layout_fits(type, dtype))
+		memcpy(view.data, ARR_DATA_PTR(array), n * dtype_size(dtype));
+	else
+		put_elements(&view, array, type);
 	PG_RETURN_POINTER(flat);
 }
 
@@ -202,7 +226,8 @@ tensor_full(PG_FUNCTION_ARGS)
 	Size		size,
 				filled;
 
-	(void) arg_shape(fcinfo, 0, "shape", &shape);
+	if (!arg_shape(fcinfo, 0, "shape", &shape) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
 	flat = new_tensor(dtype, &shape, &view);
 	size = tensor_payload_size(dtype, &shape);
 	if (size == 0)
@@ -234,26 +259,30 @@ Datum
 tensor_random(PG_FUNCTION_ARGS)
 {
 	static const int bits[] = {[DT_FLOAT32] = 24, [DT_FLOAT64] = 53, [DT_FLOAT16] = 11, [DT_BFLOAT16] = 8};
-	/* mixed, so that the streams of seeds 1 and 2 do not overlap */
-	uint64		seed = random_bits(PG_GETARG_INT64(1), 0);
 	DType		dtype = arg_dtype(fcinfo, 2, DT_FLOAT32);
 	TensorShape shape;
 	TensorView	view;
 	struct varlena *flat;
+	uint64		seed;
+	double		step;
 	int64		n;
 
-	(void) arg_shape(fcinfo, 0, "shape", &shape);
+	if (!arg_shape(fcinfo, 0, "shape", &shape) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
 	if (!dtype_is_float(dtype))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("random values are of a float type, not %s", dtype_info[dtype].name)));
 	flat = new_tensor(dtype, &shape, &view);
 	n = shape_numel(&shape);
+	/* mixed, so that the streams of seeds 1 and 2 do not overlap */
+	seed = random_bits(PG_GETARG_INT64(1), 0);
+	step = ldexp(1, 1 - bits[dtype]);
 	for (int64 i = 0; i < n; i++)
 	{
 		if (i % 1048576 == 0)
 			CHECK_FOR_INTERRUPTS();
-		put_element(&view, i, ldexp(random_bits(seed, i) >> (64 - bits[dtype]), 1 - bits[dtype]) - 1);
+		tensor_set_double(&view, i, (random_bits(seed, i) >> (64 - bits[dtype])) * step - 1);
 	}
 	PG_RETURN_POINTER(flat);
 }

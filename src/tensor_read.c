@@ -186,13 +186,17 @@ tensor_raw(PG_FUNCTION_ARGS)
 
 /* Comparing ----------------------------------------------------------------- */
 
-/* Two tensors of one shape and any types. ERROR 22000 when the shapes differ. */
-static void
+/*
+ * Two tensors of one shape and any types; false when one is NULL. ERROR 22000
+ * when the shapes differ.
+ */
+static bool
 arg_pair(FunctionCallInfo fcinfo, TensorView *a, TensorView *b)
 {
-	(void) arg_tensor(fcinfo, 0, "a", a);
-	(void) arg_tensor(fcinfo, 1, "b", b);
+	if (!arg_tensor(fcinfo, 0, "a", a) || !arg_tensor(fcinfo, 1, "b", b))
+		return false;
 	check_shape("b", b, &a->shape, "a");
+	return true;
 }
 
 /* tensor_allclose(a, b, rtol, atol): is |a - b| <= atol + rtol * |b| everywhere? NaN never is. */
@@ -200,13 +204,14 @@ PG_FUNCTION_INFO_V1(tensor_allclose);
 Datum
 tensor_allclose(PG_FUNCTION_ARGS)
 {
-	double		rtol = PG_GETARG_FLOAT8(2);
-	double		atol = PG_GETARG_FLOAT8(3);
+	double		rtol = arg_float8(fcinfo, 2, 1e-5);
+	double		atol = arg_float8(fcinfo, 3, 1e-8);
 	TensorView	a,
 				b;
 	int64		n;
 
-	arg_pair(fcinfo, &a, &b);
+	if (!arg_pair(fcinfo, &a, &b))
+		PG_RETURN_NULL();
 	n = shape_numel(&a.shape);
 	for (int64 i = 0; i < n; i++)
 	{
@@ -229,7 +234,8 @@ tensor_max_abs_diff(PG_FUNCTION_ARGS)
 				b;
 	int64		n;
 
-	arg_pair(fcinfo, &a, &b);
+	if (!arg_pair(fcinfo, &a, &b))
+		PG_RETURN_NULL();
 	n = shape_numel(&a.shape);
 	for (int64 i = 0; i < n; i++)
 	{
