@@ -40,7 +40,11 @@ arg_float8(FunctionCallInfo fcinfo, int argno, double dflt)
 
 /* Lists of integers ------------------------------------------------------- */
 
-/* The elements of an int[], in palloc'd or the argument's memory; -1 when NULL. */
+/*
+ * The elements of an int[], in palloc'd or the argument's memory: how many there
+ * are, or -1 when it is NULL. ERROR 22004 for a NULL element, 22023 for more than
+ * one axis; `name` is the argument's.
+ */
 static int
 int_list(FunctionCallInfo fcinfo, int argno, const char *name, const int32 **values)
 {
@@ -61,7 +65,8 @@ int_list(FunctionCallInfo fcinfo, int argno, const char *name, const int32 **val
 	return ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 }
 
-int
+/* The same into values[max]; ERROR 22023 also for more than `max` elements. */
+static int
 arg_ints(FunctionCallInfo fcinfo, int argno, const char *name, int64 *values, int max)
 {
 	const int32 *given;
@@ -283,27 +288,4 @@ arg_window(FunctionCallInfo fcinfo, int nd, const int64 *kernel, int stride_arg,
 	arg_spatial(fcinfo, stride_arg, "stride", nd, 1, window->stride);
 	arg_spatial(fcinfo, dilation_arg, "dilation", nd, 1, window->dilation);
 	arg_padding(fcinfo, padding_arg, window);
-}
-
-static void
-append_list(StringInfo buf, const char *name, const int64 *values, int n)
-{
-	TensorShape list = {.rank = n};
-
-	memcpy(list.dims, values, n * sizeof(*values));
-	appendStringInfo(buf, " %s ", name);
-	shape_append(buf, &list);
-}
-
-void
-window_describe(StringInfo buf, const Window *window)
-{
-	int64		padding[2 * MAX_SPATIAL];
-	int			nd = window->nd;
-
-	memcpy(padding, window->pad_begin, nd * sizeof(*padding));
-	memcpy(padding + nd, window->pad_end, nd * sizeof(*padding));
-	append_list(buf, "stride", window->stride, nd);
-	append_list(buf, "padding", padding, 2 * nd);
-	append_list(buf, "dilation", window->dilation, nd);
 }

@@ -60,13 +60,6 @@ extern Datum op_datum(OpCall *call, int i);
 
 /* Arguments that are not tensors ----------------------------------------- */
 
-/*
- * int[] argument `argno` into values[max]: how many there are, or -1 when it is
- * NULL. ERROR 22004 for a NULL element, 22023 for more than one axis or more
- * than `max` elements; `name` is the argument's.
- */
-extern int	arg_ints(FunctionCallInfo fcinfo, int argno, const char *name, int64 *values, int max);
-
 extern int32 arg_int(FunctionCallInfo fcinfo, int argno, int32 dflt);
 extern bool arg_bool(FunctionCallInfo fcinfo, int argno, bool dflt);
 extern double arg_float8(FunctionCallInfo fcinfo, int argno, double dflt);
@@ -142,8 +135,5 @@ extern bool arg_spatial(FunctionCallInfo fcinfo, int argno, const char *name, in
  */
 extern void arg_window(FunctionCallInfo fcinfo, int nd, const int64 *kernel, int stride_arg,
 					   bool stride_is_kernel, int padding_arg, int dilation_arg, Window *window);
-
-/* " stride {1,1} padding {0,0,0,0} dilation {1,1}", for error contexts. */
-extern void window_describe(StringInfo buf, const Window *window);
 
 #endif							/* OP_H */

@@ -12,7 +12,6 @@
 
 #include "foreign.h"
 #include "guc.h"
-#include "op.h"
 #include "provider.h"
 
 const char *const provider_names[PROVIDER_COUNT] = {
@@ -42,6 +41,30 @@ static const ProviderHost host = {.settings = &settings};
 /* The operations ---------------------------------------------------------- */
 
 static void
+append_list(StringInfo buf, const char *name, const int64 *values, int n)
+{
+	TensorShape list = {.rank = n};
+
+	memcpy(list.dims, values, n * sizeof(*values));
+	appendStringInfo(buf, " %s ", name);
+	shape_append(buf, &list);
+}
+
+/* " stride {1,1} padding {0,0,0,0} dilation {1,1}" */
+static void
+window_describe(StringInfo buf, const Window *window)
+{
+	int64		padding[2 * MAX_SPATIAL];
+	int			nd = window->nd;
+
+	memcpy(padding, window->pad_begin, nd * sizeof(*padding));
+	memcpy(padding + nd, window->pad_end, nd * sizeof(*padding));
+	append_list(buf, "stride", window->stride, nd);
+	append_list(buf, "padding", padding, 2 * nd);
+	append_list(buf, "dilation", window->dilation, nd);
+}
+
+static void
 conv_describe(StringInfo buf, const void *params)
 {
 	const ConvParams *p = params;
@@ -56,10 +79,8 @@ pool_describe(StringInfo buf, const void *params)
 	static const char *const modes[] = {"max", "avg, padding counted", "avg, padding not counted"};
 	const PoolParams *p = params;
 
-	appendStringInfo(buf, " %s, kernel {", modes[p->mode]);
-	for (int i = 0; i < p->window.nd; i++)
-		appendStringInfo(buf, "%s" INT64_FORMAT, i > 0 ? "," : "", p->window.kernel[i]);
-	appendStringInfoChar(buf, '}');
+	appendStringInfo(buf, " %s,", modes[p->mode]);
+	append_list(buf, "kernel", p->window.kernel, p->window.nd);
 	window_describe(buf, &p->window);
 }
 

@@ -45,7 +45,8 @@ static Ring ring;
 
 /* Allocation -------------------------------------------------------------- */
 
-void
+/* Gives the device what the pool holds and nobody uses; waits for the stream. */
+static void
 mem_trim(void)
 {
 	(void) cudaStreamSynchronize(nv.stream);

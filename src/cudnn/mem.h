@@ -23,9 +23,6 @@ extern void *mem_scratch_copy(const void *host, Size size);
 extern int	mem_scratch_count(void);
 extern void mem_free_scratch(int keep);
 
-/* Gives the device what the pool holds and nobody uses; waits for the stream. */
-extern void mem_trim(void);
-
 /* Gives back all but device buffers. Never throws. */
 extern void mem_stop(void);
 

@@ -55,7 +55,7 @@ choose_device(int *device)
 	return true;
 }
 
-/* The pool keeps what is freed, until nv_trim. */
+/* The pool keeps what is freed, until mem_trim. */
 static bool
 open_pool(void)
 {
@@ -109,7 +109,8 @@ nv_start(void)
 		open_descriptors();
 }
 
-void
+/* May be called at any time, also after a partial start. Never throws. */
+static void
 nv_stop(void)
 {
 	if (nv.pid != MyProcPid || nv.lost)

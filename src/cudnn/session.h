@@ -62,9 +62,6 @@ extern NvSession nv;
  */
 extern OpOutcome nv_ready(char *reason, Size reason_size);
 
-/* May be called at any time, also after a partial start. Never throws. */
-extern void nv_stop(void);
-
 /* OP_DONE: go on, and call nv_end whatever happens. */
 extern OpOutcome nv_begin(OpTask *task);
 
