@@ -19,6 +19,15 @@ check_float(const char *name, const TensorView *t)
 }
 
 void
+check_holds(DType dtype, double value)
+{
+	if (!dtype_holds(dtype, value))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("value %g is out of range for type %s", value, dtype_info[dtype].name)));
+}
+
+void
 check_same_dtype(const char *aname, const TensorView *a, const char *bname, const TensorView *b)
 {
 	if (a->dtype != b->dtype)
@@ -27,6 +36,14 @@ check_same_dtype(const char *aname, const TensorView *a, const char *bname, cons
 				 errmsg("%s and %s must be of one type", aname, bname),
 				 errdetail("%s is %s, %s is %s.", aname, dtype_info[a->dtype].name,
 						   bname, dtype_info[b->dtype].name)));
+}
+
+const char *
+spatial_layout(int nd)
+{
+	static const char *const layouts[] = {"", "N, C, L", "N, C, H, W", "N, C, D, H, W"};
+
+	return layouts[nd];
 }
 
 void
@@ -79,12 +96,12 @@ check_size(DType dtype, const TensorShape *shape)
 }
 
 void
-check_spatial_rank(const char *name, const TensorView *t)
+check_spatial_rank(const char *name, const TensorView *t, int least)
 {
-	if (t->shape.rank < 3 || t->shape.rank > 2 + MAX_SPATIAL)
+	if (t->shape.rank < least || t->shape.rank > 2 + MAX_SPATIAL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("%s must have 3 to %d axes, not %d", name, 2 + MAX_SPATIAL, t->shape.rank),
+				 errmsg("%s must have %d to %d axes, not %d", name, least, 2 + MAX_SPATIAL, t->shape.rank),
 				 errdetail("Wanted is (N, C, spatial axes), the shape of %s is %s.", name, shape_text(&t->shape))));
 }
 

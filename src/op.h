@@ -91,7 +91,10 @@ extern bool datum_is_tensor(Datum value);
 
 /* Checks of one tensor or two ---------------------------------------------*/
 
-/* ERROR 22000 unless t has `rank` axes; `layout` names them: "N, C, H, W". */
+/* The axes of an image with 1 to 3 spatial ones: "N, C, H, W". */
+extern const char *spatial_layout(int nd);
+
+/* ERROR 22000 unless t has `rank` axes, which `layout` names. */
 extern void check_rank(const char *name, const TensorView *t, int rank, const char *layout);
 
 /* ERROR 22000 unless t has this shape, which `expected` explains. */
@@ -100,8 +103,8 @@ extern void check_shape(const char *name, const TensorView *t, const TensorShape
 /* ERROR 22023 when an axis of the shape from `first` on is empty. */
 extern void check_not_empty(const char *name, const TensorShape *shape, int first);
 
-/* ERROR 22000 unless t is (N, C) and one to three spatial axes. */
-extern void check_spatial_rank(const char *name, const TensorView *t);
+/* ERROR 22000 unless t is (N, C) and up to three spatial axes, `least` axes in all. */
+extern void check_spatial_rank(const char *name, const TensorView *t, int least);
 
 /*
  * ERROR 22023 when a spatial axis of the output `out` has no element, 54000 when
@@ -117,6 +120,9 @@ extern void check_size(DType dtype, const TensorShape *shape);
 
 /* ERROR 22000 unless float32, float64, float16 or bfloat16. */
 extern void check_float(const char *name, const TensorView *t);
+
+/* ERROR 22003 unless an element of the type can hold the value. */
+extern void check_holds(DType dtype, double value);
 
 /* ERROR 22000 unless b has a's type. */
 extern void check_same_dtype(const char *aname, const TensorView *a, const char *bname, const TensorView *b);

@@ -9,8 +9,6 @@
 
 #include "op.h"
 
-static const char *const spatial_layout[] = {"", "N, C, L", "N, C, H, W", "N, C, D, H, W"};
-
 /*
  * Checks what input and weight are before any option is read: one type, ranks
  * for n spatial axes, no empty axis but the batch.
@@ -20,7 +18,7 @@ conv_check_operands(int nd, const char *xname, const TensorView *x, const char *
 {
 	check_float(xname, x);
 	check_same_dtype(xname, x, wname, w);
-	check_rank(xname, x, nd + 2, spatial_layout[nd]);
+	check_rank(xname, x, nd + 2, spatial_layout(nd));
 	check_rank(wname, w, nd + 2, "out channels, in channels / groups, kernel");
 	check_not_empty(xname, &x->shape, 1);
 	check_not_empty(wname, &w->shape, 0);
@@ -181,7 +179,7 @@ conv_backward_input(FunctionCallInfo fcinfo, int nd)
 		PG_RETURN_NULL();
 
 	conv_check_operands(nd, "grad_output", dy, "weight", w);
-	check_rank("input_shape", &(TensorView) {.shape = xshape}, nd + 2, spatial_layout[nd]);
+	check_rank("input_shape", &(TensorView) {.shape = xshape}, nd + 2, spatial_layout(nd));
 	check_not_empty("input_shape", &xshape, 1);
 	arg_window(fcinfo, nd, w->shape.dims + 2, 3, false, 4, 5, &params.window);
 	params.groups = arg_int(fcinfo, 6, 1);
@@ -257,7 +255,7 @@ conv_backward_bias(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 
 	check_float("grad_output", dy);
-	check_spatial_rank("grad_output", dy);
+	check_spatial_rank("grad_output", dy, 3);
 	check_not_empty("grad_output", &dy->shape, 1);
 	channels.dims[0] = dy->shape.dims[1];
 	merge_spatial(&dy->shape);

@@ -26,11 +26,7 @@ static void
 norm_check_input(const char *name, const TensorView *x, NormLayout *layout)
 {
 	check_float(name, x);
-	if (x->shape.rank < 2 || x->shape.rank > 2 + MAX_SPATIAL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("%s must have 2 to %d axes, not %d", name, 2 + MAX_SPATIAL, x->shape.rank),
-				 errdetail("Wanted is (N, C, spatial axes), the shape of %s is %s.", name, shape_text(&x->shape))));
+	check_spatial_rank(name, x, 2);
 	check_not_empty(name, &x->shape, 1);
 
 	layout->param_dtype = x->dtype == DT_FLOAT64 ? DT_FLOAT64 : DT_FLOAT32;

@@ -70,9 +70,7 @@ pool_options(FunctionCallInfo fcinfo, const PoolArgs *args, int nd, const Tensor
 static void
 pool_check_input(int nd, const char *name, const TensorView *x)
 {
-	static const char *const layout[] = {"", "N, C, L", "N, C, H, W", "N, C, D, H, W"};
-
-	check_rank(name, x, nd + 2, layout[nd]);
+	check_rank(name, x, nd + 2, spatial_layout(nd));
 	check_not_empty(name, &x->shape, 1);
 }
 
@@ -173,7 +171,7 @@ global_pool(FunctionCallInfo fcinfo, PoolMode mode)
 	if (x == NULL)
 		PG_RETURN_NULL();
 	check_float("input", x);
-	check_spatial_rank("input", x);
+	check_spatial_rank("input", x, 3);
 	check_not_empty("input", &x->shape, 1);
 
 	shape = x->shape;

@@ -26,14 +26,6 @@ tensor_reshape(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(flat);
 }
 
-static void
-cast_error(double value, DType dtype)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("value %g is out of range for type %s", value, dtype_info[dtype].name)));
-}
-
 /*
  * Elements from x to y, x * scale + shift. A float gets the nearest value, an
  * integer what is left of the point; ERROR 22003 for an integer out of range.
@@ -59,8 +51,8 @@ cast_elements(const TensorView *x, const TensorView *y, double scale, double shi
 			value = value * scale + shift;
 		if (i % 1048576 == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!to_float && !dtype_holds(y->dtype, value))
-			cast_error(value, y->dtype);
+		if (!to_float)
+			check_holds(y->dtype, value);
 		tensor_set_double(y, i, value);
 	}
 }

@@ -7,18 +7,15 @@
 
 #include "selftest.h"
 #include "shape.h"
+#include "splitmix.h"
 
 /* Random numbers and text ------------------------------------------------- */
 
-/* splitmix64 */
 static uint64
 draw_bits(Problem *p)
 {
-	uint64		z = (p->state += UINT64CONST(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64CONST(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64CONST(0x94D049BB133111EB);
-	return z ^ (z >> 31);
+	p->state += SPLITMIX_STEP;
+	return splitmix_bits(p->state);
 }
 
 /* Uniform from low to high, both included. */

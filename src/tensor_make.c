@@ -16,6 +16,7 @@
 
 #include "compat.h"
 #include "op.h"
+#include "splitmix.h"
 
 /* The type that argument `argno` names, else dflt. */
 static DType
@@ -37,10 +38,7 @@ new_tensor(DType dtype, const TensorShape *shape, TensorView *view)
 static void
 put_element(const TensorView *view, int64 i, double value)
 {
-	if (!dtype_holds(view->dtype, value))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("value %g is out of range for type %s", value, dtype_info[view->dtype].name)));
+	check_holds(view->dtype, value);
 	tensor_set_double(view, i, value);
 }
 
@@ -238,15 +236,11 @@ tensor_full(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(flat);
 }
 
-/* splitmix64's output for the counter `i` of a stream. */
+/* The bits of element `i` of a stream. */
 static uint64
 random_bits(uint64 seed, uint64 i)
 {
-	uint64		z = seed + (i + 1) * UINT64CONST(0x9E3779B97F4A7C15);
-
-	z = (z ^ (z >> 30)) * UINT64CONST(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64CONST(0x94D049BB133111EB);
-	return z ^ (z >> 31);
+	return splitmix_bits(seed + (i + 1) * SPLITMIX_STEP);
 }
 
 /*

@@ -183,7 +183,6 @@ static void
 visit_digits(Style *style, int64 i, void *arg)
 {
 	double		value = tensor_get_double(style->x, i);
-
 	char		text[MAX_DIGITS];
 
 	CHECK_FOR_INTERRUPTS();
