@@ -167,6 +167,29 @@ put_padding(Problem *p, const Window *w)
 	put_ints(p, "padding", padding, 2 * w->nd);
 }
 
+/* Sizes of the spatial axes, of image x and response y, whichever of them is the result. */
+static void
+draw_conv_sizes(Problem *p, int variant, const Window *w, TensorShape *x, TensorShape *y, int64 *output_padding)
+{
+	for (int i = 0; i < w->nd; i++)
+	{
+		int64		padding = w->pad_begin[i] + w->pad_end[i];
+
+		output_padding[i] = 0;
+		if (variant == CONV_TRANSPOSE)
+		{
+			/* here y is the input */
+			output_padding[i] = draw_int(p, 0, w->stride[i] - 1);
+			y->dims[2 + i] = 1 + draw_int(p, 0, 6) + (padding + w->stride[i] - 1) / w->stride[i];
+		}
+		else
+		{
+			x->dims[2 + i] = Max(window_span(w, i) - padding, 1) + draw_int(p, 0, 8);
+			y->dims[2 + i] = window_output(w, i, x->dims[2 + i], false);
+		}
+	}
+}
+
 static void
 draw_conv(Problem *p, int variant)
 {
@@ -186,25 +209,8 @@ draw_conv(Problem *p, int variant)
 	weight.dims[1] = one_in(p, 4) ? 1 : wide * draw_int(p, 1, 4);
 	x.dims[1] = groups * weight.dims[1];
 	y.dims[1] = weight.dims[0] = groups * wide * draw_int(p, 1, 4);
-	for (int i = 0; i < w.nd; i++)
-	{
-		int64		need = window_span(&w, i) - w.pad_begin[i] - w.pad_end[i];
-
-		weight.dims[2 + i] = w.kernel[i];
-		output_padding[i] = 0;
-		if (variant == CONV_TRANSPOSE)
-		{
-			/* here y is the input */
-			output_padding[i] = draw_int(p, 0, w.stride[i] - 1);
-			y.dims[2 + i] = 1 + draw_int(p, 0, 6) +
-				(w.pad_begin[i] + w.pad_end[i] + w.stride[i] - 1) / w.stride[i];
-		}
-		else
-		{
-			x.dims[2 + i] = Max(need, 1) + draw_int(p, 0, 8);
-			y.dims[2 + i] = window_output(&w, i, x.dims[2 + i], false);
-		}
-	}
+	memcpy(weight.dims + 2, w.kernel, w.nd * sizeof(int64));
+	draw_conv_sizes(p, variant, &w, &x, &y, output_padding);
 
 	positive = few(variant == CONV_FORWARD ? &y : variant == CONV_WEIGHT ? &weight : &x);
 	put_call(p, variant == CONV_TRANSPOSE ? "conv_transpose" : "conv", w.nd,
