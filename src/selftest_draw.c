@@ -181,6 +181,7 @@ draw_conv_sizes(Problem *p, int variant, const Window *w, TensorShape *x, Tensor
 			/* here y is the input */
 			output_padding[i] = draw_int(p, 0, w->stride[i] - 1);
 			y->dims[2 + i] = 1 + draw_int(p, 0, 6) + (padding + w->stride[i] - 1) / w->stride[i];
+			x->dims[2 + i] = window_input(w, i, y->dims[2 + i], output_padding[i]);
 		}
 		else
 		{
