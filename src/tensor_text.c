@@ -130,7 +130,7 @@ element_word(const Style *style, int64 i, char *word)
 	if (dtype_is_float(x->dtype))
 		float_word(style, tensor_get_double(x, i), word);
 	else if (x->dtype == DT_BOOL)
-		strcpy(word, tensor_get_double(x, i) != 0 ? " True" + (x->shape.rank == 0) : "False");
+		strcpy(word, tensor_get_double(x, i) == 0 ? "False" : x->shape.rank == 0 ? "True" : " True");
 	else if (x->dtype == DT_INT64)
 		snprintf(word, MAX_WORD, INT64_FORMAT, ((const int64 *) x->data)[i]);
 	else

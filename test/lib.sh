@@ -68,13 +68,13 @@ as_owner() (
 	fi
 )
 
-# Build and install; warnings are errors. Output goes to a log unless it fails. What
-# was found by PATH (nvcc) is found by root too.
+# Build and install with these make variables. Output goes to a log unless it fails.
+# What was found by PATH (nvcc) is found by root too.
 build() {
 	say "building and installing (log: $work/build.log)"
 	{
-		make -C "$root" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" WERROR=1 &&
-		as_root env "PATH=$PATH" make -C "$root" PG_CONFIG="$PG_CONFIG" WERROR=1 install
+		make -C "$root" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" "$@" &&
+		as_root env "PATH=$PATH" make -C "$root" PG_CONFIG="$PG_CONFIG" "$@" install
 	} >"$work/build.log" 2>&1 || { tail -30 "$work/build.log" >&2; exit 1; }
 	grep -h 'building without' "$work/build.log" | sort -u || true
 }
