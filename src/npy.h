@@ -1,7 +1,7 @@
 /*
  * The .npy format: a strict reader and the one canonical writer of its header.
  * Pure functions over bytes: no allocation, no ereport, no server; the fuzzer
- * links this room alone.
+ * links this file alone.
  */
 #ifndef NPY_H
 #define NPY_H

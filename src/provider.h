@@ -1,8 +1,8 @@
 /*
- * The door between operations and the libraries that compute them: THE table of
- * operations, their parameters, and what a provider is. A provider sees checked
- * arguments and allocated results; it never sees a Datum. Above this header
- * nobody sees a word of CUDA or oneDNN.
+ * The interface between operations and the libraries that compute them: THE
+ * table of operations, their parameters, and what a provider is. A provider sees
+ * checked arguments and allocated results; it never sees a Datum. Above this
+ * header nobody sees a word of CUDA or oneDNN.
  */
 #ifndef PROVIDER_H
 #define PROVIDER_H
