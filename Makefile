@@ -44,6 +44,7 @@ EXTRA_CLEAN = $(wildcard src/*/*.o src/*.d src/*/*.d) cudnn_ops_onednn.so cudnn_
 # These work before PostgreSQL is installed ---------------------------------
 
 ifneq ($(filter test demo demo-stop lint,$(MAKECMDGOALS)),)
+export CUDA_HOME CUDNN_HOME
 test demo demo-stop lint:
 	test/$@
 .PHONY: test demo demo-stop lint
