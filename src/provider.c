@@ -133,7 +133,7 @@ provider_open(ProviderId id, char *reason, Size reason_size)
 
 	if (!dladdr(&slots, &self))
 	{
-		snprintf(reason, reason_size, "the folder of the core library is unknown");
+		snprintf(reason, reason_size, "the directory of the core library is unknown");
 		return NULL;
 	}
 	strlcpy(path, self.dli_fname, sizeof(path));
