@@ -429,7 +429,7 @@ COMMENT ON FUNCTION relu(bytea) IS
 CREATE FUNCTION cudnn_ops_version()
 RETURNS text
 AS 'MODULE_PATHNAME', 'cudnn_ops_version'
-LANGUAGE C IMMUTABLE PARALLEL SAFE;
+LANGUAGE C STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION cudnn_ops_version() IS
 'version of this extension';
 
