@@ -63,6 +63,7 @@ conv_channel(const RefWindow *r, double *x, double *y, double *w, RowProduct pro
 		for (int64 h = 0; h < r->w.kernel[1]; h++)
 			for (int64 k = 0; k < r->w.kernel[2]; k++, w++)
 			{
+				CHECK_FOR_INTERRUPTS();
 				if (!meets(r, 0, d, &first[0], &last[0], &at[0]) ||
 					!meets(r, 1, h, &first[1], &last[1], &at[1]) ||
 					!meets(r, 2, k, &first[2], &last[2], &at[2]))
@@ -93,8 +94,6 @@ conv_walk(const OpTask *task, const TensorShape *xshape, const TensorShape *ysha
 	ref_window(&r, &params->window, xshape, yshape);
 	for (int64 n = 0; n < xshape->dims[0]; n++)
 		for (int64 o = 0; o < yshape->dims[1]; o++)
-		{
-			CHECK_FOR_INTERRUPTS();
 			for (int64 c = 0; c < channels; c++)
 			{
 				int64		xc = o / filters * channels + c;
@@ -103,7 +102,6 @@ conv_walk(const OpTask *task, const TensorShape *xshape, const TensorShape *ysha
 							 y + (n * yshape->dims[1] + o) * r.out_size,
 							 w + (o * channels + c) * r.kernel_size, product);
 			}
-		}
 }
 
 /* Adds bias (C) to values (N,C,s..). */
@@ -166,7 +164,10 @@ ref_conv_backward_bias(OpTask *task)
 	double	   *values = ref_result(&task->out[0]);
 
 	for (int64 i = 0; i < shape->dims[0] * shape->dims[1]; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (int64 j = 0; j < shape->dims[2]; j++)
 			values[i % shape->dims[1]] += dy[i * shape->dims[2] + j];
+	}
 	ref_store(&task->out[0], values);
 }

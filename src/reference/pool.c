@@ -97,6 +97,7 @@ pool_channel(const RefWindow *r, int64 mode, const double *x, double *y, double 
 				Place		place;
 				int64		best;
 
+				CHECK_FOR_INTERRUPTS();
 				find_place(r, mode, o, &place);
 				if (mode != POOL_MAX)
 				{
@@ -125,10 +126,7 @@ ref_pool(OpTask *task)
 
 	ref_window(&r, &params->window, shape, &task->out[0].shape);
 	for (int64 c = 0; c < shape->dims[0] * shape->dims[1]; c++)
-	{
-		CHECK_FOR_INTERRUPTS();
 		pool_channel(&r, params->mode, x + c * r.in_size, y + c * r.out_size, NULL, NULL);
-	}
 	ref_store(&task->out[0], y);
 }
 
@@ -144,10 +142,7 @@ ref_pool_backward(OpTask *task)
 
 	ref_window(&r, &params->window, shape, &task->in[0].shape);
 	for (int64 c = 0; c < shape->dims[0] * shape->dims[1]; c++)
-	{
-		CHECK_FOR_INTERRUPTS();
 		pool_channel(&r, params->mode, x == NULL ? NULL : x + c * r.in_size, NULL,
 					 dx + c * r.in_size, dy + c * r.out_size);
-	}
 	ref_store(&task->out[0], dx);
 }
