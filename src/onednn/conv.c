@@ -93,7 +93,10 @@ conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const Tensor
 	conv->filter_layout = dn_layout(plan, conv->filter, layout);
 	conv->response_layout = dn_layout(plan, conv->response, layout);
 	dn_window(&conv->window, &params->window);
-	return !dn.fault.set;
+	if (dn.fault.set)
+		return false;
+	return dn_window_is_countable(&conv->window, params->window.nd, conv->image->dims) ||
+		dn_fault(OP_CANNOT, DN_UNCOUNTABLE);
 }
 
 /* Makes the forward convolution, with [bias (O)]. */

@@ -29,13 +29,14 @@ overhang(const Window *w, int axis, const TensorShape *in, const TensorShape *ou
 	return Max(end - w->pad_begin[axis] - in->dims[2 + axis] - w->pad_end[axis], 0);
 }
 
-/* The window for the library, padded as far as it reaches. */
-static void
+/* The window for the library, padded as far as it reaches; false with a fault. */
+static bool
 pool_window(DnWindow *to, const Window *from, const TensorShape *in, const TensorShape *out)
 {
 	dn_window(to, from);
 	for (int i = 0; i < from->nd; i++)
 		to->pad_end[i] += overhang(from, i, in, out);
+	return dn_window_is_countable(to, from->nd, in->dims) || dn_fault(OP_CANNOT, DN_UNCOUNTABLE);
 }
 
 /*
@@ -97,8 +98,8 @@ write_pool(Plan *plan, const OpTask *task)
 	DnShape		to = dn_layout(plan, y, layout);
 	DnWindow	w;
 
-	pool_window(&w, &params->window, &task->in[0].shape, &task->out[0].shape);
 	return !dn.fault.set &&
+		pool_window(&w, &params->window, &task->in[0].shape, &task->out[0].shape) &&
 		DN(dnnl_pooling_forward_primitive_desc_create(
 			   made, dn.engine, dnnl_forward_inference, pool_modes[params->mode], from, to,
 			   w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, dn.attr)) &&
@@ -182,8 +183,8 @@ write_pool_backward(Plan *plan, const OpTask *task)
 	DnShape		to = dn_layout(plan, dy, layout);
 	DnWindow	w;
 
-	pool_window(&w, &params->window, &task->out[0].shape, &task->in[0].shape);
 	if (dn.fault.set ||
+		!pool_window(&w, &params->window, &task->out[0].shape, &task->in[0].shape) ||
 		!DN(dnnl_pooling_forward_primitive_desc_create(
 				forward, dn.engine, dnnl_forward_training, mode, from, to,
 				w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, dn.attr)) ||

@@ -28,4 +28,27 @@ dn_window(DnWindow *to, const Window *from)
 	}
 }
 
+/*
+ * Can the library count it? It has 32 bits for the elements of a window, for
+ * those of the padded input, of shape (N, C, i..), and for a step into the
+ * padding.
+ */
+static inline bool
+dn_window_is_countable(const DnWindow *w, int nd, const int64 *dims)
+{
+	int64		elements = 1;
+
+	for (int i = 0; i < nd; i++)
+	{
+		elements *= w->kernel[i];
+		if (elements > PG_INT32_MAX ||
+			w->pad_begin[i] + dims[2 + i] + w->pad_end[i] > PG_INT32_MAX ||
+			w->pad_end[i] + w->stride[i] > PG_INT32_MAX)
+			return false;
+	}
+	return true;
+}
+
+#define DN_UNCOUNTABLE "oneDNN counts windows and padding in 32 bits"
+
 #endif							/* ONEDNN_WINDOW_H */
