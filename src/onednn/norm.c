@@ -16,9 +16,8 @@ image_tensor(Plan *plan, const OpTask *task, int place, const TensorShape *shape
 	return dn_tensor_as(plan, task, place, lengthof(dims), dims);
 }
 
-/* y = (x - mean) / sqrt(var + eps) * weight + bias, by the places of the tensors. */
 static bool
-write_normalize(Plan *plan, const OpTask *task, int mean, int var, int weight, int bias)
+write_batch_norm(Plan *plan, const OpTask *task)
 {
 	const NormParams *params = task->params;
 	dnnl_primitive_desc_t *made = dn_primitive(plan);
@@ -26,10 +25,10 @@ write_normalize(Plan *plan, const OpTask *task, int mean, int var, int weight, i
 	PlanTensor *y = image_tensor(plan, task, PLAN_OUT(0), &task->in[0].shape);
 	PlanArg		args[] = {
 		{DNNL_ARG_SRC, x},
-		{DNNL_ARG_MEAN, dn_tensor(plan, task, mean)},
-		{DNNL_ARG_VARIANCE, dn_tensor(plan, task, var)},
-		{DNNL_ARG_SCALE, dn_tensor(plan, task, weight)},
-		{DNNL_ARG_SHIFT, dn_tensor(plan, task, bias)},
+		{DNNL_ARG_MEAN, dn_tensor(plan, task, PLAN_IN(1))},
+		{DNNL_ARG_VARIANCE, dn_tensor(plan, task, PLAN_IN(2))},
+		{DNNL_ARG_SCALE, dn_tensor(plan, task, PLAN_IN(3))},
+		{DNNL_ARG_SHIFT, dn_tensor(plan, task, PLAN_IN(4))},
 		{DNNL_ARG_DST, y},
 	};
 	unsigned	flags = dnnl_use_global_stats |
@@ -43,12 +42,6 @@ write_normalize(Plan *plan, const OpTask *task, int mean, int var, int weight, i
 		dn_step(plan, *made, args, lengthof(args));
 }
 
-static bool
-write_batch_norm(Plan *plan, const OpTask *task)
-{
-	return write_normalize(plan, task, PLAN_IN(1), PLAN_IN(2), PLAN_IN(3), PLAN_IN(4));
-}
-
 /* x (N,C,S), mean (C), var (C), [weight (C)], [bias (C)] -> y (N,C,S) */
 OpOutcome
 dn_batch_norm(OpTask *task)
@@ -56,47 +49,56 @@ dn_batch_norm(OpTask *task)
 	return dn_run(task, write_batch_norm);
 }
 
-/* Here the third output is a variance. */
-static bool
-write_batch_norm_train(Plan *plan, const OpTask *task)
+static double
+param(const TensorView *values, int64 c, double dflt)
 {
-	return write_normalize(plan, task, PLAN_OUT(1), PLAN_OUT(2), PLAN_IN(1), PLAN_IN(2));
+	return values->data == NULL ? dflt : element_get(values, c);
+}
+
+/* Running statistic i (input and output), where it is wanted: (1 - momentum) * old + momentum * batch. */
+static void
+move_running(const OpTask *task, int i, int64 c, double batch)
+{
+	double		momentum = ((const NormParams *) task->params)->momentum;
+
+	if (task->out[i].data != NULL)
+		element_set(&task->out[i], c, (1 - momentum) * element_get(&task->in[i], c) + momentum * batch);
 }
 
 /*
- * Mean and variance of the channels of x (N,C,S), where oneDNN's sums in float
- * lose too much.
+ * A channel of batch_norm_train, in double from the statistics to y: a mean that
+ * is rounded to float moves what has little variance.
  */
 static void
-find_statistics(const TensorView *x, float *mean, float *var)
+train_channel(const OpTask *task, int64 c)
 {
+	const TensorView *x = &task->in[0];
 	const int64 *dims = x->shape.dims;
 	double		m = (double) dims[0] * dims[2];
+	double		mean = 0,
+				var = 0,
+				invstd,
+				scale,
+				shift = param(&task->in[2], c, 0);
 
-#pragma omp parallel for schedule(static)
-	for (int64 c = 0; c < dims[1]; c++)
+	for (int64 n = 0; n < dims[0]; n++)
+		mean += element_sum(x, (n * dims[1] + c) * dims[2], dims[2]) / m;
+	for (int64 n = 0; n < dims[0]; n++)
+		var += element_sum_of_squares(x, (n * dims[1] + c) * dims[2], dims[2], mean) / m;
+	invstd = 1 / sqrt(var + ((const NormParams *) task->params)->eps);
+	scale = invstd * param(&task->in[1], c, 1);
+
+	for (int64 n = 0; n < dims[0]; n++)
 	{
-		double		sum = 0,
-					squares = 0;
+		int64		first = (n * dims[1] + c) * dims[2];
 
-		for (int64 n = 0; n < dims[0]; n++)
-			sum += element_sum(x, (n * dims[1] + c) * dims[2], dims[2]);
-		sum /= m;
-		for (int64 n = 0; n < dims[0]; n++)
-			squares += element_sum_of_squares(x, (n * dims[1] + c) * dims[2], dims[2], sum);
-		mean[c] = sum;
-		var[c] = squares / m;
+		for (int64 i = first; i < first + dims[2]; i++)
+			element_set(&task->out[0], i, (element_get(x, i) - mean) * scale + shift);
 	}
-}
-
-/* new (C) = (1 - momentum) * old (C) + momentum * factor * batch (C), when wanted. */
-static void
-move_running(const TensorView *old, const TensorView *batch, double momentum, double factor,
-			 const TensorView *new)
-{
-	for (int64 c = 0; new->data != NULL && c < batch->shape.dims[0]; c++)
-		((float *) new->data)[c] = (1 - momentum) * ((const float *) old->data)[c] +
-			momentum * factor * ((const float *) batch->data)[c];
+	element_set(&task->out[1], c, mean);
+	element_set(&task->out[2], c, invstd);
+	move_running(task, 3, c, mean);
+	move_running(task, 4, c, m > 1 ? var * m / (m - 1) : var);
 }
 
 /*
@@ -106,27 +108,14 @@ move_running(const TensorView *old, const TensorView *batch, double momentum, do
 OpOutcome
 dn_batch_norm_train(OpTask *task)
 {
-	const NormParams *params = task->params;
-	const TensorShape *shape = &task->in[0].shape;
-	double		m = (double) shape->dims[0] * shape->dims[2];
-	TensorView *mean = &task->out[1];
-	TensorView *var = &task->out[2];
-	float	   *invstd = var->data;
 	OpOutcome	outcome = dn_begin(task);
 
 	if (outcome != OP_DONE)
 		return outcome;
-	find_statistics(&task->in[0], mean->data, var->data);
-	(void) dn_end(task, true);
-
-	outcome = dn_run(task, write_batch_norm_train);
-	if (outcome != OP_DONE)
-		return outcome;
-	move_running(&task->in[3], mean, params->momentum, 1, &task->out[3]);
-	move_running(&task->in[4], var, params->momentum, m > 1 ? m / (m - 1) : 1, &task->out[4]);
-	for (int64 c = 0; c < shape->dims[1]; c++)
-		invstd[c] = 1 / sqrt(invstd[c] + params->eps);
-	return OP_DONE;
+#pragma omp parallel for schedule(static)
+	for (int64 c = 0; c < task->in[0].shape.dims[1]; c++)
+		train_channel(task, c);
+	return dn_end(task, true);
 }
 
 /*
@@ -169,7 +158,7 @@ dn_batch_norm_backward(OpTask *task)
 #pragma omp parallel for schedule(static)
 	for (int64 c = 0; c < dims[1]; c++)
 	{
-		double		weight = task->in[2].data == NULL ? 1 : element_get(&task->in[2], c);
+		double		weight = param(&task->in[2], c, 1);
 		double		mean = element_get(&task->in[3], c);
 		double		invstd = element_get(&task->in[4], c);
 		double		dbias = 0,
