@@ -19,6 +19,7 @@ typedef struct Conv
 	PlanTensor *image;
 	PlanTensor *filter;
 	PlanTensor *response;
+	PlanTensor *bias;			/* of the response; NULL: none */
 	DnShape		image_layout;
 	DnShape		filter_layout;
 	DnShape		response_layout;
@@ -84,14 +85,10 @@ conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const Tensor
 			 int response, Conv *conv)
 {
 	const ConvParams *params = task->params;
-	dnnl_format_tag_t layout = prefers_c_order(task) ? PLAN_C_ORDER : dnnl_format_tag_any;
 
 	conv->image = dn_tensor(plan, task, image);
 	conv->filter = filter_tensor(plan, task, filter, filter_shape, params->groups);
 	conv->response = dn_tensor(plan, task, response);
-	conv->image_layout = dn_layout(plan, conv->image, layout);
-	conv->filter_layout = dn_layout(plan, conv->filter, layout);
-	conv->response_layout = dn_layout(plan, conv->response, layout);
 	dn_window(&conv->window, &params->window);
 	if (dn.fault.set)
 		return false;
@@ -99,32 +96,69 @@ conv_tensors(Plan *plan, const OpTask *task, int image, int filter, const Tensor
 		dn_fault(OP_CANNOT, DN_UNCOUNTABLE);
 }
 
-/* Makes the forward convolution, with [bias (O)]. */
-static bool
-make_forward(const Conv *conv, const PlanTensor *bias, dnnl_primitive_desc_t *made)
+/* Makes a primitive of the tensors in their layouts: the plan's, or NULL with a fault. */
+typedef dnnl_primitive_desc_t *(*ConvMaker) (Plan *plan, const Conv *conv);
+
+static dnnl_primitive_desc_t *
+make_in(Plan *plan, Conv *conv, dnnl_format_tag_t layout, ConvMaker make)
 {
+	conv->image_layout = dn_layout(plan, conv->image, layout);
+	conv->filter_layout = dn_layout(plan, conv->filter, layout);
+	conv->response_layout = dn_layout(plan, conv->response, layout);
+	return dn.fault.set ? NULL : make(plan, conv);
+}
+
+/* Is it one of the plain loops, which are a hundred times slower than the others? */
+static bool
+is_plain(const_dnnl_primitive_desc_t made)
+{
+	const char *name;
+
+	return DN(dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &name)) &&
+		strncmp(name, "ref", 3) == 0;
+}
+
+/* Makes the primitive in the best layout. In C order big kernels have only plain loops. */
+static dnnl_primitive_desc_t *
+make_best(Plan *plan, const OpTask *task, Conv *conv, ConvMaker make)
+{
+	dnnl_primitive_desc_t *made;
+
+	if (prefers_c_order(task))
+	{
+		made = make_in(plan, conv, PLAN_C_ORDER, make);
+		if (made == NULL || !is_plain(*made))
+			return made;
+	}
+	return make_in(plan, conv, dnnl_format_tag_any, make);
+}
+
+/* The forward convolution, with [bias (O)]. */
+static dnnl_primitive_desc_t *
+make_forward(Plan *plan, const Conv *conv)
+{
+	dnnl_primitive_desc_t *made = dn_primitive(plan);
 	const DnWindow *w = &conv->window;
 
 	return DN(dnnl_convolution_forward_primitive_desc_create(
-			made, dn.engine, dnnl_forward_inference, dnnl_convolution_direct, conv->image_layout,
-			conv->filter_layout, bias == NULL ? NULL : bias->shape, conv->response_layout,
-			w->stride, w->dilation, w->pad_begin, w->pad_end, dn.attr));
+				  made, dn.engine, dnnl_forward_inference, dnnl_convolution_direct, conv->image_layout,
+				  conv->filter_layout, conv->bias == NULL ? NULL : conv->bias->shape, conv->response_layout,
+				  w->stride, w->dilation, w->pad_begin, w->pad_end, dn.attr)) ? made : NULL;
 }
 
 static bool
 write_conv(Plan *plan, const OpTask *task)
 {
-	dnnl_primitive_desc_t *made = dn_primitive(plan);
-	PlanTensor *bias = dn_tensor(plan, task, PLAN_IN(2));
-	Conv		conv;
+	Conv		conv = {.bias = dn_tensor(plan, task, PLAN_IN(2))};
+	dnnl_primitive_desc_t *made;
 
 	if (!conv_tensors(plan, task, PLAN_IN(0), PLAN_IN(1), &task->in[1].shape, PLAN_OUT(0), &conv))
 		return false;
-	return make_forward(&conv, bias, made) &&
-		dn_step(plan, *made, (PlanArg[]) {
+	made = make_best(plan, task, &conv, make_forward);
+	return made != NULL && dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_SRC, conv.image},
 				{DNNL_ARG_WEIGHTS, conv.filter},
-				{DNNL_ARG_BIAS, bias},
+				{DNNL_ARG_BIAS, conv.bias},
 				{DNNL_ARG_DST, conv.response},
 				}, 4);
 }
@@ -140,21 +174,28 @@ dn_conv(OpTask *task)
  * The gradients want to know a forward convolution of the same tensors; it never
  * runs.
  */
+static dnnl_primitive_desc_t *
+make_input(Plan *plan, const Conv *conv)
+{
+	dnnl_primitive_desc_t *forward = make_forward(plan, conv);
+	dnnl_primitive_desc_t *made = dn_primitive(plan);
+	const DnWindow *w = &conv->window;
+
+	return forward != NULL && DN(dnnl_convolution_backward_data_primitive_desc_create(
+			made, dn.engine, dnnl_convolution_direct, conv->image_layout, conv->filter_layout, conv->response_layout,
+			w->stride, w->dilation, w->pad_begin, w->pad_end, *forward, dn.attr)) ? made : NULL;
+}
+
 static bool
 write_conv_input(Plan *plan, const OpTask *task)
 {
-	dnnl_primitive_desc_t *forward = dn_primitive(plan);
-	dnnl_primitive_desc_t *made = dn_primitive(plan);
-	Conv		conv;
-	const DnWindow *w = &conv.window;
+	Conv		conv = {0};
+	dnnl_primitive_desc_t *made;
 
 	if (!conv_tensors(plan, task, PLAN_OUT(0), PLAN_IN(1), &task->in[1].shape, PLAN_IN(0), &conv))
 		return false;
-	return make_forward(&conv, NULL, forward) &&
-		DN(dnnl_convolution_backward_data_primitive_desc_create(
-			   made, dn.engine, dnnl_convolution_direct, conv.image_layout, conv.filter_layout, conv.response_layout,
-			   w->stride, w->dilation, w->pad_begin, w->pad_end, *forward, dn.attr)) &&
-		dn_step(plan, *made, (PlanArg[]) {
+	made = make_best(plan, task, &conv, make_input);
+	return made != NULL && dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_DIFF_DST, conv.response},
 				{DNNL_ARG_WEIGHTS, conv.filter},
 				{DNNL_ARG_DIFF_SRC, conv.image},
@@ -189,21 +230,28 @@ dn_conv_backward_input(OpTask *task)
 	return outcome;
 }
 
+static dnnl_primitive_desc_t *
+make_weight(Plan *plan, const Conv *conv)
+{
+	dnnl_primitive_desc_t *forward = make_forward(plan, conv);
+	dnnl_primitive_desc_t *made = dn_primitive(plan);
+	const DnWindow *w = &conv->window;
+
+	return forward != NULL && DN(dnnl_convolution_backward_weights_primitive_desc_create(
+			made, dn.engine, dnnl_convolution_direct, conv->image_layout, conv->filter_layout, NULL,
+			conv->response_layout, w->stride, w->dilation, w->pad_begin, w->pad_end, *forward, dn.attr)) ? made : NULL;
+}
+
 static bool
 write_conv_weight(Plan *plan, const OpTask *task)
 {
-	dnnl_primitive_desc_t *forward = dn_primitive(plan);
-	dnnl_primitive_desc_t *made = dn_primitive(plan);
-	Conv		conv;
-	const DnWindow *w = &conv.window;
+	Conv		conv = {0};
+	dnnl_primitive_desc_t *made;
 
 	if (!conv_tensors(plan, task, PLAN_IN(1), PLAN_OUT(0), &task->out[0].shape, PLAN_IN(0), &conv))
 		return false;
-	return make_forward(&conv, NULL, forward) &&
-		DN(dnnl_convolution_backward_weights_primitive_desc_create(
-			   made, dn.engine, dnnl_convolution_direct, conv.image_layout, conv.filter_layout, NULL,
-			   conv.response_layout, w->stride, w->dilation, w->pad_begin, w->pad_end, *forward, dn.attr)) &&
-		dn_step(plan, *made, (PlanArg[]) {
+	made = make_best(plan, task, &conv, make_weight);
+	return made != NULL && dn_step(plan, *made, (PlanArg[]) {
 				{DNNL_ARG_SRC, conv.image},
 				{DNNL_ARG_DIFF_DST, conv.response},
 				{DNNL_ARG_DIFF_WEIGHTS, conv.filter},
