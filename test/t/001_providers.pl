@@ -7,6 +7,7 @@ use File::Copy;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -111,6 +112,31 @@ if (-e "$pkglibdir/cudnn_ops_onednn.so")
 {
 	is( $node->safe_psql('postgres', "SET cudnn_ops.provider = onednn; $compute; SELECT provider FROM cudnn_ops_stats()"),
 		"{0,2}\nonednn", 'and onednn is the one that ran');
+
+	# What the library alone would not do, or would do wrongly.
+	my $ceil = "'{100000}', '{100000}', '{99999,99999,0,0}', true";
+	my (undef, undef, $err) = $node->psql('postgres',
+		"SET cudnn_ops.provider = onednn; \\set VERBOSITY verbose\nSELECT avg_pool2d(tensor_full('{1,8,4,4}', 2), $ceil);");
+	like($err, qr/0A000: .*\nDETAIL:  oneDNN counts windows and padding in 32 bits/, 'onednn refuses a window that it would count wrongly');
+	is( $node->safe_psql('postgres', "
+			CREATE TABLE result (provider text, y bytea);
+			DO \$\$
+			DECLARE
+				x bytea := tensor_cast(tensor_random('{2,17}', 1), 'float32', 0.0001, 1);
+				p text;
+			BEGIN
+				FOREACH p IN ARRAY '{onednn,reference}'::text[] LOOP
+					PERFORM set_config('cudnn_ops.provider', p, false);
+					INSERT INTO result SELECT p, output FROM batch_norm_train(x);
+				END LOOP;
+			END \$\$;
+			SELECT tensor_max_abs_diff(a.y, b.y) < 1e-6 FROM result a, result b WHERE a.provider < b.provider"),
+		't', 'onednn normalizes a channel of little variance as reference does');
+	my $begin = time;
+	is( $node->safe_psql('postgres', "SET cudnn_ops.provider = onednn;
+			SELECT tensor_shape(conv2d(tensor_full('{1,3,300,300}', 1), tensor_full('{16,3,40,40}', 1)))"),
+		'{1,16,261,261}', 'onednn convolves with a big kernel');
+	cmp_ok(time - $begin, '<', 10, 'by no plain loop');
 }
 
 $node->stop;
