@@ -13,6 +13,9 @@
 
 #define CHANNELS_OF_A_VECTOR 8
 
+/* Elements of a kernel that may lie beside the input. */
+#define MAX_IDLE_KERNEL 65536
+
 static const dnnl_alg_kind_t pool_modes[] = {
 	[POOL_MAX] = dnnl_pooling_max,
 	[POOL_AVG_INCLUDE_PAD] = dnnl_pooling_avg_include_padding,
@@ -29,14 +32,32 @@ overhang(const Window *w, int axis, const TensorShape *in, const TensorShape *ou
 	return Max(end - w->pad_begin[axis] - in->dims[2 + axis] - w->pad_end[axis], 0);
 }
 
+/*
+ * Is the kernel much bigger than the input? The library's loops for a maximum
+ * visit all of it, however little lies on the input.
+ */
+static bool
+is_mostly_idle(const PoolParams *params, const TensorShape *in)
+{
+	double		kernel = 1;
+
+	for (int i = 0; i < params->window.nd; i++)
+		kernel *= params->window.kernel[i];
+	return params->mode == POOL_MAX && kernel > MAX_IDLE_KERNEL && kernel > 2.0 * elements_from(in, 2);
+}
+
 /* The window for the library, padded as far as it reaches; false with a fault. */
 static bool
-pool_window(DnWindow *to, const Window *from, const TensorShape *in, const TensorShape *out)
+pool_window(DnWindow *to, const PoolParams *params, const TensorShape *in, const TensorShape *out)
 {
+	const Window *from = &params->window;
+
 	dn_window(to, from);
 	for (int i = 0; i < from->nd; i++)
 		to->pad_end[i] += overhang(from, i, in, out);
-	return dn_window_is_countable(to, from->nd, in->dims) || dn_fault(OP_CANNOT, DN_UNCOUNTABLE);
+	if (!dn_window_is_countable(to, from->nd, in->dims))
+		return dn_fault(OP_CANNOT, DN_UNCOUNTABLE);
+	return !is_mostly_idle(params, in) || dn_fault(OP_CANNOT, "oneDNN would visit a kernel that is much bigger than the input");
 }
 
 /*
@@ -99,7 +120,7 @@ write_pool(Plan *plan, const OpTask *task)
 	DnWindow	w;
 
 	return !dn.fault.set &&
-		pool_window(&w, &params->window, &task->in[0].shape, &task->out[0].shape) &&
+		pool_window(&w, params, &task->in[0].shape, &task->out[0].shape) &&
 		DN(dnnl_pooling_forward_primitive_desc_create(
 			   made, dn.engine, dnnl_forward_inference, pool_modes[params->mode], from, to,
 			   w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, dn.attr)) &&
@@ -184,7 +205,7 @@ write_pool_backward(Plan *plan, const OpTask *task)
 	DnWindow	w;
 
 	if (dn.fault.set ||
-		!pool_window(&w, &params->window, &task->out[0].shape, &task->in[0].shape) ||
+		!pool_window(&w, params, &task->out[0].shape, &task->in[0].shape) ||
 		!DN(dnnl_pooling_forward_primitive_desc_create(
 				forward, dn.engine, dnnl_forward_training, mode, from, to,
 				w.stride, w.kernel, w.dilation, w.pad_begin, w.pad_end, dn.attr)) ||
