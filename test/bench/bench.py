@@ -63,8 +63,18 @@ class Bare:
         return [float(v) for v in self.read()]
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
         self.process.wait()
+
+
+def start_bare_conv():
+    """bare_conv after its first call, and what it said of its memory."""
+    bare = Bare('bare_conv')
+    bare.read()
+    return bare, [int(kb) / 1024 for kb in bare.read()[1:]]
 
 
 def optional(what, make):
@@ -107,9 +117,8 @@ def row_a(report, sql, torch):
     sides = {'sql': lambda: timed(lambda: sql.query(query)) / IMAGES,
              'scan alone': lambda: timed(lambda: sql.query(f'SELECT count(get_byte(img, 0)) {SMALL}')) / IMAGES}
     if GPU:
-        bare = optional('bare_conv', lambda: Bare('bare_conv'))
+        bare, _ = optional('bare_conv', start_bare_conv) or (None, None)
         if bare:
-            optional('bare_conv', lambda: (bare.read(), bare.read(), bare.ask('500')))
             sides['bare'] = lambda: bare.ask(str(IMAGES))[0]
     else:
         bare = optional('bare_dnnl', lambda: Bare('bare_dnnl'))
@@ -296,9 +305,7 @@ def row_f(report, sql, torch):
         return session
 
     def cold_bare():
-        bare = Bare('bare_conv')
-        bare.read()
-        return bare
+        return start_bare_conv()[0]
 
     def cold_torch():
         from torch_rival import COLD
@@ -348,12 +355,11 @@ def row_g(report, sql, torch):
             report.put('g', name, kind, 0, value, 'MB')
     session.close()
     context = bare_first = bare_device = None
-    if GPU and (bare := optional('bare_conv', lambda: Bare('bare_conv'))):
-        start = free()
-        bare.read()
-        kb = [int(v) / 1024 for v in bare.read()[1:]]
-        context, bare_first, bare_device = kb[1], kb[3], (start - free()) / 2 ** 20
-        for kind, value in zip(('context resident', 'context anonymous', 'bare resident', 'bare anonymous'), kb):
+    start = free()
+    if GPU and (started := optional('bare_conv', start_bare_conv)):
+        bare, mb = started
+        context, bare_first, bare_device = mb[1], mb[3], (start - free()) / 2 ** 20
+        for kind, value in zip(('context resident', 'context anonymous', 'bare resident', 'bare anonymous'), mb):
             report.put('g', 'bare C', kind, 0, value, 'MB')
         bare.close()
     for i in range(1, len(names)):

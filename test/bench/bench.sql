@@ -27,10 +27,16 @@ CREATE FUNCTION draw(n bigint, dtypes text[]) RETURNS void LANGUAGE sql AS $$
     TRUNCATE pool;
     INSERT INTO pool SELECT dtype, tensor_raw(tensor_random(ARRAY[n::int], 1, dtype)) FROM unnest(dtypes) AS dtype;
 $$;
-CREATE FUNCTION pooled(of text, shape int[]) RETURNS bytea LANGUAGE sql AS $$
-    SELECT tensor(substring(raw, 1, tensor_numel(tensor_full(shape, 0, 'uint8'))::int * CASE of WHEN 'float32' THEN 4 ELSE 2 END), shape, of)
-    FROM pool WHERE dtype = of
-$$;
+CREATE FUNCTION pooled(of text, shape int[]) RETURNS bytea LANGUAGE plpgsql AS $$
+DECLARE
+    size int := CASE of WHEN 'float32' THEN 4 ELSE 2 END;
+    n int;
+BEGIN
+    FOREACH n IN ARRAY shape LOOP
+        size := size * n;
+    END LOOP;
+    RETURN (SELECT tensor(substring(raw, 1, size), shape, of) FROM pool WHERE dtype = of);
+END $$;
 
 -- The convolution that time_conv measures.
 CREATE UNLOGGED TABLE problem (dtype text, x bytea, w bytea);
