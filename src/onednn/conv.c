@@ -13,6 +13,9 @@
 /* From so many products on, a sum in float32 loses much. */
 #define LONG_SUM 2048
 
+/* From so many on, a product of matrices is faster in oneDNN's layouts, reorders and all. */
+#define MEDIUM_SUM 1024
+
 /* The three tensors, the layouts that the primitive may choose, and the window. */
 typedef struct Conv
 {
@@ -66,17 +69,18 @@ sum_length(const OpTask *task)
 }
 
 /*
- * C order is best where a matrix product needs no reorders, and where sums are
- * long: there oneDNN multiplies matrices block by block, while in a layout of
- * its own choice it would add up one product after the other and lose more than
- * float32 should.
+ * C order is best where a matrix product of short sums needs no reorders, and
+ * where sums are long: there oneDNN multiplies matrices block by block, while in
+ * a layout of its own choice it would add up one product after the other and
+ * lose more than float32 should.
  */
 static bool
 prefers_c_order(const OpTask *task)
 {
 	const ConvParams *params = task->params;
 
-	return (params->groups == 1 && is_matrix_product(&params->window)) || sum_length(task) > LONG_SUM;
+	return (params->groups == 1 && is_matrix_product(&params->window) && sum_length(task) < MEDIUM_SUM) ||
+		sum_length(task) > LONG_SUM;
 }
 
 /* The tensors of a task, by their places. */
