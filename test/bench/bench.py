@@ -161,6 +161,10 @@ def sql_conv(sql, p, mode, autotune):
                           {ints(p.dilation)}, {p.groups}, {ROUND_US})''')
 
 
+def torch_sides(mode):
+    return [f'torch {mode} {layout}' for layout in LAYOUTS]
+
+
 def conv_sides(sql, torch, p, mode):
     """The sides of a convolution, {name: function}."""
     sides = {f'sql {mode}': lambda: sql_conv(sql, p, mode, False)}
@@ -184,7 +188,8 @@ def conv_lists(report, row, sql, torch, extra, lines):
         if time.monotonic() > end:
             print(f'row {row}: time is up after {done} of {len(todo)} problems')
             break
-        sql.query(f'SELECT set_problem({ints(p.x)}, {ints(p.w)})')
+        if not optional(f'row {row}, {p.name}', lambda: sql.query(f'SELECT set_problem({ints(p.x)}, {ints(p.w)})')):
+            break
         sides = {}
         for mode in MODES:
             sides.update(conv_sides(sql, torch, p, mode))
@@ -200,9 +205,9 @@ def row_c(report, sql, torch):
         for mode in MODES:
             report.ratios('c', f'{name} {mode}', medians, f'sql {mode}', [f'sql {mode} autotune'], '1.10')
             report.ratios('c', f'{name} {mode}', medians, f'sql {mode}',
-                          [f'torch {mode} {layout}' for layout in LAYOUTS], '1.00')
+                          torch_sides(mode), '1.00')
             report.ratios('c', f'{name} {mode} autotune', medians, f'sql {mode} autotune',
-                          [f'torch {mode} {layout}' for layout in LAYOUTS])
+                          torch_sides(mode))
 
     conv_lists(report, 'c', sql, torch, lambda p: {}, lines)
 
@@ -228,7 +233,7 @@ def row_h(report, sql, torch):
     def lines(name, medians):
         report.ratios('h', name, medians, 'sql strict', ['oneDNN with reorders', 'oneDNN plain'], '1.05')
         report.ratios('h', name, medians, 'sql strict', ['oneDNN without reorders'])
-        report.ratios('h', name, medians, 'sql strict', [f'torch strict {layout}' for layout in LAYOUTS], '1.00')
+        report.ratios('h', name, medians, 'sql strict', torch_sides('strict'), '1.00')
 
     conv_lists(report, 'h', sql, torch, extra, lines)
     if bare:
@@ -325,10 +330,9 @@ def row_f(report, sql, torch):
     if torch:
         sides['torch'] = lambda: lasting(cold_torch)
     m = report.interleave('f', 'first conv', sides, 3)
-    m = {side: us / 1000 for side, us in m.items()}
     if GPU:
-        report.line('f', 'first call of a session', m.get('sql'), 'bare C process', m.get('bare'), '1.10', 'ms')
-    report.line('f', 'first call of a session', m.get('sql'), 'import torch and conv', m.get('torch'), '0.30', 'ms')
+        report.line('f', 'first call of a session', m.get('sql'), 'bare C process', m.get('bare'), '1.10')
+    report.line('f', 'first call of a session', m.get('sql'), 'import torch and conv', m.get('torch'), '0.30')
 
 
 def host_memory(pid):
@@ -378,19 +382,27 @@ def main():
     sql.query('CREATE EXTENSION IF NOT EXISTS cudnn_ops SCHEMA public')
     with open(f'{HERE}/bench.sql') as file:
         sql.query(file.read())
+    about = [sql.query('SELECT version()')[0][0].split(' on ')[0]]
+    about += [' '.join(r) for r in sql.query("SELECT name, version, coalesce(device, '-') FROM cudnn_ops_providers() WHERE available")]
+    sql.close()
     torch = optional('torch', make_torch)
     report = Report(f'{OUT}/{sys.argv[1]}.csv', min if os.environ.get('BENCH_BEST') else statistics.median)
     for row in ROWS:
-        if row == ('h' if GPU else 'c'):
-            continue
-        start = time.monotonic()
-        optional(f'row {row}', lambda: globals()[f'row_{row}'](report, sql, torch))
-        print(f'row {row} took {time.monotonic() - start:.0f} s', flush=True)
-    sql.query('DROP SCHEMA cudnn_ops_bench CASCADE')
+        if row != ('h' if GPU else 'c'):
+            optional(f'row {row}', lambda: run_row(row, report, torch))
+    optional('cleaning up', lambda: Session().query('DROP SCHEMA cudnn_ops_bench CASCADE'))
     report.lines.sort(key=lambda line: line[0])
     report.show()
-    print(f'\n{sys.argv[1]}: {time.monotonic() - begin:.0f} s, {THREADS} threads, {sql.query("SELECT version()")[0][0].split(" on ")[0]}, '
-          f'{"; ".join(" ".join(r) for r in sql.query("SELECT name, version, coalesce(device, chr(45)) FROM cudnn_ops_providers() WHERE available"))}')
+    print(f'\n{sys.argv[1]}: {time.monotonic() - begin:.0f} s, {THREADS} threads, {", ".join(about)}')
+
+
+def run_row(row, report, torch):
+    """A row in a session of its own, whatever became of the others."""
+    begin = time.monotonic()
+    sql = Session()
+    globals()[f'row_{row}'](report, sql, torch)
+    sql.close()
+    print(f'row {row} took {time.monotonic() - begin:.0f} s', flush=True)
 
 
 if __name__ == '__main__':
