@@ -6,6 +6,54 @@ SELECT tensor_random('{1,3,8,8}', 1) AS x, tensor_random('{4,3,3,3}', 2) AS w, t
 -- The same computation with every intermediate result flattened.
 SELECT relu(conv2d(relu(conv2d(x, w)), v)) = relu((conv2d((relu((conv2d(x, w) || '')) || ''), v) || '')) FROM net;
 
+-- The same for every type (which one provider alone need not have), on tensor cores and off them, where a device may keep tensors in another layout between the calls.
+SET cudnn_ops.provider = auto;
+CREATE FUNCTION flat(x bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT x || ''::bytea $$;
+CREATE VIEW nets AS
+SELECT dtype, n, tensor_random(ARRAY[n, 6, 13, 11], 1, dtype) AS x, tensor_random('{8,6,3,3}', 2, dtype) AS w, tensor_random('{8}', 3, dtype) AS b,
+	tensor_random('{5,8,3,3}', 4, dtype) AS v, stat AS mean, tensor_cast(stat, tensor_dtype(stat), 0.5, 1) AS var
+FROM unnest('{float32,float64,float16,bfloat16}'::text[]) AS dtype, unnest('{1,9}'::int[]) AS n,
+	tensor_random('{8}', 5, CASE dtype WHEN 'float64' THEN 'float64' ELSE 'float32' END) AS stat;
+CREATE VIEW same_when_flat AS
+SELECT dtype, n,
+	md5(conv2d(max_pool2d(relu(batch_norm(conv2d(x, w, b, padding => '{1}'), mean, var)), '{3}', '{2}'), v)) =
+	md5(conv2d(flat(max_pool2d(flat(relu(flat(batch_norm(flat(conv2d(x, w, b, padding => '{1}')), mean, var)))), '{3}', '{2}')), v)) AS inference,
+	md5(conv2d_backward_weight(relu(conv2d(x, w)), x, '{8,6,3,3}')) =
+	md5(conv2d_backward_weight(flat(relu(flat(conv2d(x, w)))), x, '{8,6,3,3}')) AS weight_gradient,
+	md5(conv2d_backward_input(relu(conv2d(x, w)), w, tensor_shape(x))) =
+	md5(conv2d_backward_input(flat(relu(flat(conv2d(x, w)))), w, tensor_shape(x))) AS input_gradient,
+	md5(avg_pool2d(conv_transpose2d(conv2d(x, w), w, stride => '{2}'), '{2}')) =
+	md5(avg_pool2d(flat(conv_transpose2d(flat(conv2d(x, w)), w, stride => '{2}')), '{2}')) AS transposed,
+	md5(max_pool2d_backward(y, y, max_pool2d(y, '{1}'), '{1}')) = md5(flat(y)) AS pooled,
+	md5(conv_backward_bias(y)) = md5(conv_backward_bias(flat(y))) AS summed
+FROM (SELECT *, conv2d(x, w, padding => '{1}') AS y FROM nets OFFSET 0) s;
+SELECT * FROM same_when_flat ORDER BY 1, 2;
+SET cudnn_ops.allow_tf32 = on;
+SELECT * FROM same_when_flat WHERE dtype = 'float32' ORDER BY 1, 2;
+RESET cudnn_ops.allow_tf32;
+-- One axis and three; a tensor that is read and goes on being used; groups, which have a layout of their own.
+SELECT dtype, md5(relu(conv1d(a, p))) = md5(relu(flat(conv1d(a, p)))), md5(relu(conv3d(c, q))) = md5(relu(flat(conv3d(c, q)))),
+	md5(conv2d(conv2d(d, r), r, groups => 2)) = md5(conv2d(flat(conv2d(d, r)), r, groups => 2))
+FROM unnest('{float32,float16,bfloat16}'::text[]) AS dtype, tensor_random('{2,3,17}', 1, dtype) AS a, tensor_random('{4,3,3}', 2, dtype) AS p,
+	tensor_random('{2,3,5,6,7}', 3, dtype) AS c, tensor_random('{4,3,2,2,2}', 4, dtype) AS q,
+	tensor_random('{2,4,6,6}', 5, dtype) AS d, tensor_random('{8,4,3,3}', 6, dtype) AS r;
+DO $$
+DECLARE
+	x bytea := tensor_random('{2,5,9,9}', 1, 'bfloat16');
+	w bytea := tensor_random('{5,5,3,3}', 2, 'bfloat16');
+	y bytea := conv2d(x, w, padding => '{1}');
+	once text := md5(y);
+BEGIN
+	FOR i IN 1 .. 3 LOOP
+		ASSERT md5(conv2d(y, w)) = md5(conv2d(flat(y), w)), 'read, then convolved';
+		ASSERT md5(y) = once, 'convolved, then read';
+		ASSERT md5(avg_pool2d(y, '{2}')) = md5(avg_pool2d(flat(y), '{2}')), 'pooled in C order';
+	END LOOP;
+END $$;
+RESET cudnn_ops.provider;
+DROP VIEW same_when_flat, nets;
+DROP FUNCTION flat;
+
 -- Through CASE, a subquery, a function that is inlined, COALESCE and a cursor.
 CREATE FUNCTION layer(x bytea, w bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT relu(conv2d(x, w)) $$;
 CREATE VIEW expected AS SELECT md5(layer(x, w)) AS md5 FROM net;

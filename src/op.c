@@ -196,6 +196,36 @@ op_run_host(OpCall *call, const Provider *provider)
 	return outcome;
 }
 
+/* Is input i in the memory of the provider at work? */
+static bool
+op_input_lives_there(const OpCall *call, int i)
+{
+	return call->resident[i] != NULL && call->resident[i]->provider == call->provider;
+}
+
+/* The resident tensor in the task's layout, as input i. */
+static OpOutcome
+op_input_resident(OpCall *call, int i, ResidentTensor *resident)
+{
+	OpTask	   *task = &call->task;
+	OpOutcome	outcome = resident_set_layout(resident, task->layout, task->reason, sizeof(task->reason));
+
+	task->in[i].data = resident->view.data;
+	return outcome;
+}
+
+/* Uploads the elements of input i, which are in C order. */
+static OpOutcome
+op_upload(OpCall *call, int i, const DeviceMemory *memory, void *device, Size size)
+{
+	OpTask	   *task = &call->task;
+	bool		stored = call->stored[i] != NULL && call->host[i] == NULL;
+
+	return memory->upload(device, stored ? upload_from_storage : upload_from_host,
+						  stored ? call->stored[i] : input_on_host(call, i), size,
+						  task->reason, sizeof(task->reason));
+}
+
 /* Gives input i a pointer that the device can read; a copy belongs to `scratch`. */
 static OpOutcome
 op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext scratch)
@@ -203,37 +233,40 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 	OpTask	   *task = &call->task;
 	TensorView *in = &task->in[i];
 	Size		size;
-	DeviceBuffer *copy;
+	int64		channels,
+				positions;
+	DeviceBuffer *copy,
+			   *ordered;
 	OpOutcome	outcome;
 
-	if (call->resident[i] != NULL && call->resident[i]->provider == call->provider)
-	{
-		in->data = call->resident[i]->view.data;
-		return OP_DONE;
-	}
+	if (op_input_lives_there(call, i))
+		return op_input_resident(call, i, call->resident[i]);
 	if (call->kept[i] != NULL)
 	{
 		outcome = once_upload(call->kept[i], call->provider, task->id,
 							  task->reason, sizeof(task->reason));
-		if (outcome == OP_DONE)
-			in->data = call->kept[i]->resident->view.data;
-		return outcome;
+		return outcome == OP_DONE ? op_input_resident(call, i, call->kept[i]->resident) : outcome;
 	}
 	size = tensor_payload_size(in->dtype, &in->shape);
 	outcome = device_buffer_new(&copy, scratch, call->provider, size, task->reason, sizeof(task->reason));
 	if (outcome != OP_DONE)
 		return outcome;
 	in->data = copy->ptr;
-	if (call->stored[i] != NULL && call->host[i] == NULL)
-		return provider->memory->upload(copy->ptr, upload_from_storage, call->stored[i], size,
-										task->reason, sizeof(task->reason));
-	return provider->memory->upload(copy->ptr, upload_from_host, input_on_host(call, i), size,
-									task->reason, sizeof(task->reason));
+	outcome = op_upload(call, i, provider->memory, copy->ptr, size);
+	if (outcome != OP_DONE || task->layout == LAYOUT_C_ORDER ||
+		!shape_has_layouts(&in->shape, &channels, &positions))
+		return outcome;
+	outcome = device_buffer_new(&ordered, scratch, call->provider, size, task->reason, sizeof(task->reason));
+	if (outcome != OP_DONE)
+		return outcome;
+	in->data = ordered->ptr;
+	return provider->memory->reorder(ordered->ptr, copy->ptr, in, task->layout,
+									 task->reason, sizeof(task->reason));
 }
 
-/* On a provider with memory of its own: flat inputs go up, results stay there. */
+/* Flat inputs go up, results stay there, all in the task's layout. */
 static OpOutcome
-op_run_device(OpCall *call, const Provider *provider)
+op_run_in_layout(OpCall *call, const Provider *provider)
 {
 	OpTask	   *task = &call->task;
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "cudnn_ops inputs",
@@ -252,7 +285,10 @@ op_run_device(OpCall *call, const Provider *provider)
 								   task->out[i].dtype, &call->result[i],
 								   task->reason, sizeof(task->reason));
 			if (outcome == OP_DONE)
+			{
+				results[i]->layout = task->layout;
 				task->out[i].data = results[i]->view.data;
+			}
 		}
 
 	if (outcome == OP_DONE)
@@ -267,6 +303,33 @@ op_run_device(OpCall *call, const Provider *provider)
 				MemoryContextDelete(results[i]->hdr.eoh_context);
 		}
 	MemoryContextDelete(scratch);
+	return outcome;
+}
+
+/*
+ * On a provider with memory of its own, in the layout that its kernel wants; in C
+ * order where that can't be done.
+ */
+static OpOutcome
+op_run_device(OpCall *call, const Provider *provider)
+{
+	OpTask	   *task = &call->task;
+	OpLayout	layout = provider->ops[task->id].layout;
+	OpOutcome	outcome;
+
+	task->layout = LAYOUT_C_ORDER;
+	if (layout != NULL)
+	{
+		if (op_input_lives_there(call, 0))
+			task->layout = call->resident[0]->layout;
+		task->layout = layout(task);
+	}
+	outcome = op_run_in_layout(call, provider);
+	if (task->layout != LAYOUT_C_ORDER && (outcome == OP_CANNOT || outcome == OP_NO_MEMORY))
+	{
+		task->layout = LAYOUT_C_ORDER;
+		outcome = op_run_in_layout(call, provider);
+	}
 	return outcome;
 }
 

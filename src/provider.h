@@ -109,6 +109,7 @@ typedef struct OpTask
 	const void *params;
 	TensorView	in[OP_MAX_INPUTS];
 	TensorView	out[OP_MAX_OUTPUTS];
+	TensorLayout layout;		/* on a device: of all that have channels and positions */
 	char		reason[160];	/* why the outcome is not OP_DONE */
 } OpTask;
 
@@ -127,6 +128,14 @@ typedef enum OpOutcome
  * under way on the device when it returns.
  */
 typedef OpOutcome (*OpKernel) (OpTask *task);
+
+/*
+ * Layout in which a kernel wants a task, whose shapes and parameters are there and
+ * whose layout is that of its first input; the core brings all tensors into it.
+ * For results to be the same bits wherever the inputs were, it depends on where
+ * they are only where the kernel gives the same bits in both layouts.
+ */
+typedef TensorLayout (*OpLayout) (const OpTask *task);
 
 /* Providers -------------------------------------------------------------- */
 
@@ -194,6 +203,7 @@ typedef void (*UploadSource) (const void *arg, char *dst, Size offset, Size size
 /*
  * Memory of a provider that computes elsewhere. alloc and upload say why they
  * did not in the caller's buffer. free never throws.
+ * reorder copies a float tensor that has one layout into the other.
  * upload may return before the copy ends, but has read the source when it
  * returns; download waits for the work that precedes it, checking for
  * interrupts, and raises 38000 when the device is lost.
@@ -204,6 +214,8 @@ typedef struct DeviceMemory
 	void		(*free) (void *ptr, Size size);
 	OpOutcome	(*upload) (void *device, UploadSource source, const void *arg, Size size,
 						   char *reason, Size reason_size);
+	OpOutcome	(*reorder) (void *to, const void *from, const TensorView *view, TensorLayout to_layout,
+							char *reason, Size reason_size);
 	void		(*download) (void *host, const void *device, Size size);
 } DeviceMemory;
 
@@ -211,6 +223,7 @@ typedef struct OpSupport
 {
 	OpKernel	kernel;			/* NULL: cannot */
 	uint32		dtypes;			/* DT_BIT set of the first input's type */
+	OpLayout	layout;			/* NULL: C order */
 } OpSupport;
 
 typedef struct Provider

@@ -84,6 +84,33 @@ resident_new(ResidentTensor **result, MemoryContext parent, ProviderId provider,
 	return OP_DONE;
 }
 
+OpOutcome
+resident_set_layout(ResidentTensor *tensor, TensorLayout layout, char *reason, Size reason_size)
+{
+	DeviceBuffer *buffer = tensor->buffer;
+	DeviceBuffer *other;
+	MemoryContext scratch;
+	int64		channels,
+				positions;
+	OpOutcome	outcome;
+
+	if (tensor->layout == layout || !shape_has_layouts(&tensor->view.shape, &channels, &positions))
+		return OP_DONE;
+	scratch = AllocSetContextCreate(CurrentMemoryContext, "cudnn_ops layout", ALLOCSET_SMALL_SIZES);
+	outcome = device_buffer_new(&other, scratch, tensor->provider, buffer->size, reason, reason_size);
+	if (outcome == OP_DONE)
+		outcome = buffer->memory->reorder(other->ptr, buffer->ptr, &tensor->view, layout, reason, reason_size);
+	if (outcome == OP_DONE)
+	{
+		tensor->view.data = other->ptr;
+		other->ptr = buffer->ptr;
+		buffer->ptr = tensor->view.data;
+		tensor->layout = layout;
+	}
+	MemoryContextDelete(scratch);
+	return outcome;
+}
+
 void
 upload_from_host(const void *arg, char *dst, Size offset, Size size)
 {
@@ -113,12 +140,19 @@ resident_flat_size(ExpandedObjectHeader *eohptr)
 	return VARHDRSZ + npy_write_header(header, view->dtype, &view->shape) + payload;
 }
 
-/* Downloads; waits for the work that makes the tensor, checking for interrupts. */
+/* Downloads in C order; waits for the work that makes the tensor, checking for interrupts. */
 static void
 resident_flatten(ExpandedObjectHeader *eohptr, void *result, Size allocated_size)
 {
 	ResidentTensor *tensor = (ResidentTensor *) eohptr;
 	char	   *dst = VARDATA(result);
+	char		reason[160];
+
+	if (resident_set_layout(tensor, LAYOUT_C_ORDER, reason, sizeof(reason)) != OP_DONE)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not bring a tensor on the device into C order"),
+				 errdetail("%s.", reason)));
 
 	SET_VARSIZE(result, allocated_size);
 	dst += npy_write_header(dst, tensor->view.dtype, &tensor->view.shape);

@@ -23,6 +23,7 @@ typedef struct ResidentTensor
 {
 	ExpandedObjectHeader hdr;
 	TensorView	view;			/* data is a device pointer */
+	TensorLayout layout;
 	ProviderId	provider;
 	OpId		maker;			/* whose row counts the download */
 	DeviceBuffer *buffer;
@@ -36,6 +37,10 @@ extern OpOutcome device_buffer_new(DeviceBuffer **buffer, MemoryContext owner, P
 extern OpOutcome resident_new(ResidentTensor **tensor, MemoryContext parent, ProviderId provider,
 							  OpId maker, DType dtype, const TensorShape *shape,
 							  char *reason, Size reason_size);
+
+/* Brings the elements into that order, in place; what is not OP_DONE comes with the reason. */
+extern OpOutcome resident_set_layout(ResidentTensor *tensor, TensorLayout layout,
+									 char *reason, Size reason_size);
 
 /* The source of an upload from host memory: arg points to the bytes. */
 extern void upload_from_host(const void *arg, char *dst, Size offset, Size size);

@@ -67,8 +67,18 @@ typedef struct TensorShape
 } TensorShape;
 
 /*
- * Elements in C order, native byte order, aligned to their size, in host or
- * device memory. data == NULL says that an optional tensor was not given (a
+ * The order of a tensor's elements in a device's memory: C order, or channels
+ * last, where those of (N, C, s..) lie as (N, s.., C) does in C order.
+ */
+typedef enum TensorLayout
+{
+	LAYOUT_C_ORDER,
+	LAYOUT_CHANNELS_LAST
+} TensorLayout;
+
+/*
+ * Elements in C order (a device may have them in another TensorLayout), native
+ * byte order, aligned to their size, in host or device memory. data == NULL says that an optional tensor was not given (a
  * tensor of no elements has a non-NULL data).
  */
 typedef struct TensorView
@@ -77,6 +87,17 @@ typedef struct TensorView
 	TensorShape shape;
 	void	   *data;
 } TensorView;
+
+/* Channels and positions of a shape (N, C, s..); false where its layouts are one and the same. */
+static inline bool
+shape_has_layouts(const TensorShape *shape, int64 *channels, int64 *positions)
+{
+	*channels = shape->rank < 2 ? 1 : shape->dims[1];
+	*positions = 1;
+	for (int i = 2; i < shape->rank; i++)
+		*positions *= shape->dims[i];
+	return *channels > 1 && *positions > 1;
+}
 
 extern int64 shape_numel(const TensorShape *shape);
 extern bool shape_equal(const TensorShape *a, const TensorShape *b);

@@ -15,7 +15,7 @@ nv_activation(OpTask *task)
 	if (outcome != OP_DONE)
 		return outcome;
 	return nv_end(task,
-				  nv_tensor(0, x->dtype, lengthof(dims), dims) &&
+				  nv_tensor(0, x->dtype, LAYOUT_C_ORDER, lengthof(dims), dims) &&
 				  NV_DNN(cudnnActivationForward(nv.handle, nv.activation, nv_one(x->dtype), nv.tensor[0], x->data,
 												&nv_zero, nv.tensor[0], task->out[0].data)));
 }

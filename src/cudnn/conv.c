@@ -61,6 +61,12 @@ static const ConvNames conv_names[] = {
 	},
 };
 
+static bool
+is_asymmetric(const Window *window)
+{
+	return memcmp(window->pad_begin, window->pad_end, sizeof(window->pad_begin)) != 0;
+}
+
 static Descriptor
 conv_window(Graph *graph, const Window *window, DType compute)
 {
@@ -89,14 +95,15 @@ conv_graph(Graph *graph, const PlanKey *key)
 {
 	const ConvNames *names = &conv_names[key->op];
 	DType		compute = nv_scalar_dtype(key->dtype);
+	TensorLayout layout = key->layout;
 	int			rank = key->params.window.nd + 2;
 	cudnnBackendAttributeType_t scalar = compute == DT_FLOAT64 ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
 	Descriptor	conv = conv_window(graph, &key->params.window, compute);
-	Descriptor	image = graph_tensor(graph, UID_IMAGE, key->dtype, rank, key->image, false);
-	Descriptor	filter = graph_tensor(graph, UID_FILTER, key->dtype, rank, key->filter, false);
-	Descriptor	response = graph_tensor(graph, UID_RESPONSE, key->dtype, rank, key->response, false);
+	Descriptor	image = graph_tensor(graph, UID_IMAGE, key->dtype, layout, rank, key->image, false);
+	Descriptor	filter = graph_tensor(graph, UID_FILTER, key->dtype, layout, rank, key->filter, false);
+	Descriptor	response = graph_tensor(graph, UID_RESPONSE, key->dtype, layout, rank, key->response, false);
 	Descriptor	sum = key->with_bias ?
-		graph_tensor(graph, UID_SUM, compute, rank, key->response, true) : response;
+		graph_tensor(graph, UID_SUM, compute, layout, rank, key->response, true) : response;
 	Descriptor	operation = graph_new(graph, names->operation);
 
 	descriptor_set(operation, names->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &conv);
@@ -110,7 +117,7 @@ conv_graph(Graph *graph, const PlanKey *key)
 	if (key->with_bias)
 	{
 		int64		bias_dims[PLAN_MAX_AXES] = {1, key->response[1], 1, 1, 1};
-		Descriptor	bias = graph_tensor(graph, UID_BIAS, key->dtype, rank, bias_dims, false);
+		Descriptor	bias = graph_tensor(graph, UID_BIAS, key->dtype, layout, rank, bias_dims, false);
 
 		graph_add(graph, compute, sum, bias, response);
 	}
@@ -136,8 +143,26 @@ conv_run(OpTask *task, const ConvParams *params, const TensorView *image, const 
 	memcpy(key.response, response->shape.dims, dims_size);
 	key.op = task->id;
 	key.dtype = image->dtype;
+	key.layout = task->layout;
 	key.with_bias = bias != NULL;
 	return plan_run(&key, conv_graph, &tensors);
+}
+
+/*
+ * Tensor cores want channels last: in C order cuDNN brings its operands into that
+ * layout and back in every call. Without them C order is the faster one, and so it
+ * is for images of one channel. The numbers are in test/bench/README.md.
+ */
+TensorLayout
+nv_conv_layout(const OpTask *task)
+{
+	const ConvParams *params = task->params;
+	const TensorShape *image = task->id == OP_CONV ? &task->in[0].shape :
+		task->id == OP_CONV_BACKWARD_INPUT ? &task->out[0].shape : &task->in[1].shape;
+
+	return nv_uses_tensor_cores(task->in[0].dtype) && params->groups == 1 && image->dims[1] > 1 &&
+		!(task->id == OP_CONV_BACKWARD_WEIGHT && is_asymmetric(&params->window)) ?
+		LAYOUT_CHANNELS_LAST : LAYOUT_C_ORDER;
 }
 
 /* x (N,C,i..), w (O,C/g,k..), [b (O)] -> y (N,O,o..) */
@@ -153,7 +178,7 @@ nv_conv(OpTask *task)
 
 /* x (N,C,i..) += bias (C); for the gradient, where cuDNN has no graph with one. */
 static bool
-add_bias(const TensorView *x, const TensorView *bias)
+add_bias(TensorLayout layout, const TensorView *x, const TensorView *bias)
 {
 	int			rank = Max(x->shape.rank, 4);
 	int			x_dims[PLAN_MAX_AXES] = {1, 1, 1, 1, 1};
@@ -161,8 +186,8 @@ add_bias(const TensorView *x, const TensorView *bias)
 
 	for (int i = 0; i < x->shape.rank; i++)
 		x_dims[i] = x->shape.dims[i];
-	return nv_tensor(0, x->dtype, rank, x_dims) &&
-		nv_tensor(1, x->dtype, rank, bias_dims) &&
+	return nv_tensor(0, x->dtype, layout, rank, x_dims) &&
+		nv_tensor(1, x->dtype, layout, rank, bias_dims) &&
 		NV_DNN(cudnnAddTensor(nv.handle, nv_one(x->dtype), nv.tensor[1], bias->data,
 							  nv_one(x->dtype), nv.tensor[0], x->data));
 }
@@ -177,11 +202,11 @@ nv_conv_backward_input(OpTask *task)
 	if (outcome != OP_DONE)
 		return outcome;
 	return nv_end(task, conv_run(task, task->params, &task->out[0], &task->in[1], &task->in[0], NULL) &&
-				  (bias->data == NULL || add_bias(&task->out[0], bias)));
+				  (bias->data == NULL || add_bias(task->layout, &task->out[0], bias)));
 }
 
 /*
- * Where padding is asymmetric: the image becomes a copy of it in scratch memory
+ * Where padding is asymmetric: the image, in C order, becomes a copy of it in scratch memory
  * with zeros around it, and the padding nothing. Some engines for the gradient
  * of the weight take the padding at the begin for that at the end: seen in cuDNN
  * 9.19, in all types.
@@ -198,7 +223,7 @@ pad_image(Window *window, TensorView *image)
 				size = dtype_size(image->dtype);
 	int64		step = 1;
 
-	if (memcmp(window->pad_begin, window->pad_end, sizeof(window->pad_begin)) == 0)
+	if (!is_asymmetric(window))
 		return true;
 	for (int i = image->shape.rank - 1; i >= 0; i--)
 	{
@@ -256,8 +281,8 @@ nv_conv_backward_bias(OpTask *task)
 	if (outcome != OP_DONE)
 		return outcome;
 	return nv_end(task,
-				  nv_tensor(0, dy->dtype, lengthof(dy_dims), dy_dims) &&
-				  nv_tensor(1, dy->dtype, lengthof(db_dims), db_dims) &&
+				  nv_tensor(0, dy->dtype, LAYOUT_C_ORDER, lengthof(dy_dims), dy_dims) &&
+				  nv_tensor(1, dy->dtype, LAYOUT_C_ORDER, lengthof(db_dims), db_dims) &&
 				  NV_DNN(cudnnConvolutionBackwardBias(nv.handle, nv_one(dy->dtype), nv.tensor[0], dy->data,
 													  &nv_zero, nv.tensor[1], task->out[0].data)));
 }

@@ -40,16 +40,25 @@ graph_new(Graph *graph, cudnnBackendDescriptorType_t type)
 }
 
 Descriptor
-graph_tensor(Graph *graph, int64 uid, DType dtype, int rank, const int64 *dims, bool is_virtual)
+graph_tensor(Graph *graph, int64 uid, DType dtype, TensorLayout layout, int rank, const int64 *dims,
+			 bool is_virtual)
 {
 	Descriptor	tensor = graph_new(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	cudnnDataType_t type = nv_type(dtype);
 	int64		alignment = TENSOR_ALIGNMENT;
 	int64		strides[TENSOR_MAX_RANK];
+	int64		step = layout == LAYOUT_CHANNELS_LAST ? dims[1] : 1;
 
-	strides[rank - 1] = 1;
-	for (int i = rank - 1; i > 0; i--)
-		strides[i - 1] = strides[i] * dims[i];
+	for (int i = rank - 1; i >= 0; i--)
+	{
+		if (i == 1 && layout == LAYOUT_CHANNELS_LAST)
+			strides[i] = 1;
+		else
+		{
+			strides[i] = step;
+			step *= dims[i];
+		}
+	}
 
 	descriptor_set(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
 	descriptor_set(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);

@@ -30,9 +30,9 @@ extern bool descriptor_finish(Descriptor descriptor);
 /* A descriptor that the graph owns; NULL after a fault. */
 extern Descriptor graph_new(Graph *graph, cudnnBackendDescriptorType_t type);
 
-/* A packed tensor, dims from the outermost in. A virtual one only exists within a kernel. */
-extern Descriptor graph_tensor(Graph *graph, int64 uid, DType dtype, int rank, const int64 *dims,
-							   bool is_virtual);
+/* A packed tensor (N, C, i..) in that layout. A virtual one only exists within a kernel. */
+extern Descriptor graph_tensor(Graph *graph, int64 uid, DType dtype, TensorLayout layout, int rank,
+							   const int64 *dims, bool is_virtual);
 
 /* Finishes an operation and adds it to the graph. */
 extern void graph_operation(Graph *graph, Descriptor operation);

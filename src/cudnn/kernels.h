@@ -16,4 +16,9 @@ extern OpOutcome nv_batch_norm_backward(OpTask *task);
 extern OpOutcome nv_activation(OpTask *task);
 extern OpOutcome nv_copy(OpTask *task);
 
+/* In which layout they want a task; C order for the others. */
+extern TensorLayout nv_conv_layout(const OpTask *task);
+extern TensorLayout nv_pool_layout(const OpTask *task);
+extern TensorLayout nv_batch_norm_layout(const OpTask *task);
+
 #endif							/* KERNELS_H */

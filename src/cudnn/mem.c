@@ -322,10 +322,46 @@ nv_download(void *host, const void *device, Size size)
 				 errdetail("%s.", reason)));
 }
 
+/* All positions of an image as one axis. */
+static bool
+transform(void *to, const void *from, const TensorView *view, TensorLayout to_layout)
+{
+	TensorLayout from_layout = to_layout == LAYOUT_C_ORDER ? LAYOUT_CHANNELS_LAST : LAYOUT_C_ORDER;
+	int64		channels,
+				positions;
+	int			dims[4] = {view->shape.dims[0], 1, 1, 1};
+
+	(void) shape_has_layouts(&view->shape, &channels, &positions);
+	dims[1] = channels;
+	dims[2] = positions;
+	return nv_tensor(0, view->dtype, from_layout, lengthof(dims), dims) &&
+		nv_tensor(1, view->dtype, to_layout, lengthof(dims), dims) &&
+		NV_DNN(cudnnTransformTensor(nv.handle, nv_one(view->dtype), nv.tensor[0], from,
+									&nv_zero, nv.tensor[1], to));
+}
+
+static OpOutcome
+nv_reorder(void *to, const void *from, const TensorView *view, TensorLayout to_layout,
+		   char *reason, Size reason_size)
+{
+	sigset_t	mask;
+	bool		ok;
+	OpOutcome	outcome = nv_ready(reason, reason_size);
+
+	if (outcome != OP_DONE)
+		return outcome;
+	nv_clear_fault();
+	foreign_enter(&mask);
+	ok = transform(to, from, view, to_layout);
+	foreign_leave(&mask);
+	return nv_outcome(ok, reason, reason_size);
+}
+
 const DeviceMemory nv_memory = {
 	.alloc = nv_alloc,
 	.free = nv_free,
 	.upload = nv_upload,
+	.reorder = nv_reorder,
 	.download = nv_download,
 };
 

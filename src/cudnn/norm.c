@@ -12,6 +12,9 @@
 #define MAX_BATCH_SPATIAL 880801
 #define MAX_BATCH_SPATIAL_INFERENCE 65535
 
+/* From this batch on inference is not slower with channels last. */
+#define CHANNELS_LAST_BATCH 8
+
 /* Tensor descriptors. */
 enum
 {
@@ -61,9 +64,22 @@ norm_begin(OpTask *task, const TensorView *x, Norm *norm, bool *ok)
 	else if (norm->eps < CUDNN_BN_MIN_EPSILON)
 		*ok = nv_fault(OP_CANNOT, "cuDNN needs an eps of at least %g", CUDNN_BN_MIN_EPSILON);
 	else
-		*ok = nv_tensor(SLOT_DATA, norm->dtype, lengthof(data_dims), data_dims) &&
-			nv_tensor(SLOT_PARAM, norm->param_dtype, lengthof(param_dims), param_dims);
+		*ok = nv_tensor(SLOT_DATA, norm->dtype, task->layout, lengthof(data_dims), data_dims) &&
+			nv_tensor(SLOT_PARAM, norm->param_dtype, LAYOUT_C_ORDER, lengthof(param_dims), param_dims);
 	return OP_DONE;
+}
+
+/*
+ * The layout that a convolution leaves, where that is not the slower one. cuDNN
+ * rounds otherwise in the other layout: therefore it depends on nothing else.
+ */
+TensorLayout
+nv_batch_norm_layout(const OpTask *task)
+{
+	const TensorView *x = &task->in[0];
+
+	return nv_uses_tensor_cores(x->dtype) && x->shape.dims[0] >= CHANNELS_LAST_BATCH && x->shape.dims[2] > 1 ?
+		LAYOUT_CHANNELS_LAST : LAYOUT_C_ORDER;
 }
 
 static Size

@@ -24,13 +24,13 @@ typedef struct PlanKey
 	int64		response[PLAN_MAX_AXES];
 	int32		op;				/* OpId */
 	int32		dtype;			/* DType */
+	int32		layout;			/* TensorLayout */
 	int32		with_bias;
 	/* the session */
 	int32		device;
 	int32		allow_tf32;
 	int32		deterministic;
 	int32		autotune;
-	int32		unused;			/* no hole in the bytes */
 	int64		workspace_limit;
 } PlanKey;
 

@@ -118,7 +118,7 @@ apply_factor(const Pool *pool, const void *from, void *to)
 		size *= dims[i];
 	factor = mem_scratch_copy(pool->factor, size);
 	return factor != NULL &&
-		nv_tensor(SLOT_FACTOR, pool->dtype, pool->rank, dims) &&
+		nv_tensor(SLOT_FACTOR, pool->dtype, LAYOUT_C_ORDER, pool->rank, dims) &&
 		NV_DNN(cudnnOpTensor(nv.handle, nv.multiply[compute == DT_FLOAT64 ? 1 : 0],
 							 nv_one(compute), nv.tensor[SLOT_Y], from,
 							 nv_one(compute), nv.tensor[SLOT_FACTOR], factor,
@@ -181,12 +181,21 @@ pool_begin(OpTask *task, Pool *pool, const TensorView *x, const TensorView *y, b
 		return outcome;
 	*ok = NV_DNN(cudnnSetPoolingNdDescriptor(nv.pooling, pool->mode, CUDNN_PROPAGATE_NAN, pool->rank - 2,
 											 pool->kernel, pool->pad, pool->stride)) &&
-		nv_tensor(SLOT_X, pool->dtype, pool->rank, pool->x) &&
-		nv_tensor(SLOT_Y, pool->dtype, pool->rank, pool->y);
+		nv_tensor(SLOT_X, pool->dtype, task->layout, pool->rank, pool->x) &&
+		nv_tensor(SLOT_Y, pool->dtype, task->layout, pool->rank, pool->y);
 	return OP_DONE;
 }
 
 /* Kernels ------------------------------------------------------------------- */
+
+/* A maximum is the same in any order; averages are slow with channels last. */
+TensorLayout
+nv_pool_layout(const OpTask *task)
+{
+	const PoolParams *params = task->params;
+
+	return params->mode == POOL_MAX ? task->layout : LAYOUT_C_ORDER;
+}
 
 /* x (N,C,i..) -> y (N,C,o..) */
 OpOutcome

@@ -265,9 +265,23 @@ nv_one(DType dtype)
 }
 
 bool
-nv_tensor(int slot, DType dtype, int rank, const int *dims)
+nv_tensor(int slot, DType dtype, TensorLayout layout, int rank, const int *dims)
 {
-	return NV_DNN(cudnnSetTensorNdDescriptorEx(nv.tensor[slot], CUDNN_TENSOR_NCHW, nv_type(dtype), rank, dims));
+	cudnnTensorFormat_t format = layout == LAYOUT_CHANNELS_LAST ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+
+	return NV_DNN(cudnnSetTensorNdDescriptorEx(nv.tensor[slot], format, nv_type(dtype), rank, dims));
+}
+
+bool
+nv_uses_tensor_cores(DType dtype)
+{
+	return dtype == DT_FLOAT32 ? nv.settings->allow_tf32 : dtype != DT_FLOAT64;
+}
+
+TensorLayout
+nv_layout_as_input(const OpTask *task)
+{
+	return task->layout;
 }
 
 bool
