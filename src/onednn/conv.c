@@ -13,8 +13,9 @@
 /* From so many products on, a sum in float32 loses much. */
 #define LONG_SUM 2048
 
-/* From so many on, a product of matrices is faster in oneDNN's layouts, reorders and all. */
+/* From so many products and positions on, reorders are little against a strided product of matrices. */
 #define MEDIUM_SUM 1024
+#define MANY_POSITIONS 2048
 
 /* The three tensors, the layouts that the primitive may choose, and the window. */
 typedef struct Conv
@@ -41,13 +42,17 @@ filter_tensor(Plan *plan, const OpTask *task, int place, const TensorShape *shap
 	return dn_tensor_as(plan, task, place, shape->rank + 1, dims);
 }
 
-/* A window of one element that goes everywhere once: a product of matrices. */
+/* A window of one element without padding, whatever its stride: a product of matrices. */
 static bool
-is_matrix_product(const Window *w)
+is_matrix_product(const Window *w, bool *strided)
 {
+	*strided = false;
 	for (int i = 0; i < w->nd; i++)
-		if (w->kernel[i] != 1 || w->stride[i] != 1 || w->pad_begin[i] + w->pad_end[i] > 0)
+	{
+		if (w->kernel[i] != 1 || w->pad_begin[i] + w->pad_end[i] > 0)
 			return false;
+		*strided |= w->stride[i] != 1;
+	}
 	return true;
 }
 
@@ -68,9 +73,18 @@ sum_length(const OpTask *task)
 	}
 }
 
+/* Are sums and positions of the first input so many that reorders are little against the products? */
+static bool
+is_big(const OpTask *task)
+{
+	const TensorShape *in = &task->in[0].shape;
+
+	return sum_length(task) >= MEDIUM_SUM && in->dims[0] * elements_from(in, 2) >= MANY_POSITIONS;
+}
+
 /*
- * C order is best where a matrix product of short sums needs no reorders, and
- * where sums are long: there oneDNN multiplies matrices block by block, while in
+ * C order is best where a product of matrices needs no reorders (a big strided one
+ * is worth them), and where sums are long: there oneDNN multiplies matrices block by block, while in
  * a layout of its own choice it would add up one product after the other and
  * lose more than float32 should.
  */
@@ -78,8 +92,9 @@ static bool
 prefers_c_order(const OpTask *task)
 {
 	const ConvParams *params = task->params;
+	bool		strided;
 
-	return (params->groups == 1 && is_matrix_product(&params->window) && sum_length(task) < MEDIUM_SUM) ||
+	return (params->groups == 1 && is_matrix_product(&params->window, &strided) && !(strided && is_big(task))) ||
 		sum_length(task) > LONG_SUM;
 }
 
