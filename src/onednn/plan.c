@@ -241,6 +241,8 @@ place_tensors(Plan *plan, const OpTask *task)
 			return false;
 	}
 	plan->scratch = scratch;
+	if (plan->clean_scratch && scratch != NULL)
+		memset(scratch, 0, plan->scratch_size);
 	return true;
 }
 

@@ -82,6 +82,7 @@ typedef struct Plan
 	PlanTensor	tensors[PLAN_MAX_TENSORS];
 	Size		scratch_size;
 	char	   *scratch;		/* that the memories in it point to */
+	bool		clean_scratch;	/* a primitive reads what it did not write there */
 } Plan;
 
 /* An argument of a primitive and the tensor that it is. */
