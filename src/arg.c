@@ -14,7 +14,7 @@
 #include "npy.h"
 #include "op.h"
 
-static bool
+bool
 arg_given(FunctionCallInfo fcinfo, int argno)
 {
 	return argno >= 0 && argno < fcinfo->nargs && !fcinfo->args[argno].isnull;

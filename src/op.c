@@ -33,7 +33,7 @@ op_input(OpCall *call, int argno, const char *name)
 	TensorView *view = &call->task.in[i];
 
 	Assert(i < OP_MAX_INPUTS);
-	if (argno >= call->fcinfo->nargs || call->fcinfo->args[argno].isnull)
+	if (!arg_given(call->fcinfo, argno))
 		return NULL;
 	call->resident[i] = resident_from_datum(call->fcinfo->args[argno].value);
 	if (call->resident[i] != NULL)
@@ -430,6 +430,7 @@ op_execute(OpCall *call)
 	int			first = choose ? 0 : settings.provider;
 	int			last = choose ? PROVIDER_REFERENCE : settings.provider;
 	OpOutcome	outcome = OP_CANNOT;
+	const char *reason;
 	ErrorContextCallback context = {error_context_stack, op_error_context, call};
 
 	CHECK_FOR_INTERRUPTS();
@@ -437,14 +438,13 @@ op_execute(OpCall *call)
 	{
 		/* not counted: there is nothing to compute */
 		call->provider = PROVIDER_REFERENCE;
-		(void) op_run_host(call, reference_provider(NULL));
+		(void) op_run_host(call, provider_get(PROVIDER_REFERENCE, &reason));
 		return;
 	}
 
 	error_context_stack = &context;
 	for (int id = first; id <= last; id++)
 	{
-		const char *reason;
 		const Provider *provider = provider_get(id, &reason);
 
 		call->provider = id;

@@ -60,6 +60,9 @@ extern Datum op_datum(OpCall *call, int i);
 
 /* Arguments that are not tensors ----------------------------------------- */
 
+/* Does the call have the argument, and is it not NULL? */
+extern bool arg_given(FunctionCallInfo fcinfo, int argno);
+
 extern int32 arg_int(FunctionCallInfo fcinfo, int argno, int32 dflt);
 extern bool arg_bool(FunctionCallInfo fcinfo, int argno, bool dflt);
 extern double arg_float8(FunctionCallInfo fcinfo, int argno, double dflt);

@@ -98,15 +98,12 @@ device_free(void *ptr)
 static OpOutcome
 nv_alloc(void **device, Size size, char *reason, Size reason_size)
 {
-	sigset_t	mask;
 	OpOutcome	outcome = nv_ready(reason, reason_size);
 
 	if (outcome != OP_DONE)
 		return outcome;
 	nv_clear_fault();
-	foreign_enter(&mask);
 	*device = device_alloc(Max(size, 1));
-	foreign_leave(&mask);
 	if (*device != NULL)
 		nv.counters.device_bytes += size;
 	return nv_outcome(*device != NULL, reason, reason_size);

@@ -4,10 +4,11 @@
  * weights stay on the device; x goes up and the result comes down in every call,
  * through pinned memory, from and to ordinary memory.
  *
- * After its first call it prints `first MS`, since it began, and its memory in
- * KB, of the context alone and now: `memory RSS ANON RSS ANON`. Then for each
- * number of its input it makes as many calls and prints microseconds a call; for
- * a negative one it chains as many activations and prints those of the host.
+ * With its CUDA context alone it prints its memory in KB, `context RSS ANON`, and
+ * waits for a line; after its first call `first MS`, since it began, and `memory
+ * RSS ANON`. Then for each number of its input it makes as many calls and prints
+ * microseconds a call; for a negative one it chains as many activations and prints
+ * those of the host.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -335,8 +336,7 @@ int
 main(void)
 {
 	double		begin = now();
-	long		context_kb[2] = {0, 0},
-				kb[2] = {0, 0};
+	long		kb[2] = {0, 0};
 	int64_t		workspace;
 	Descriptor	found,
 				pack;
@@ -350,7 +350,11 @@ main(void)
 	for (int i = 0; i < NW; i++)
 		w[i] = rand() / (float) RAND_MAX - 0.5f;
 	CUDA(cudaFree(NULL));		/* makes the context */
-	memory(context_kb);
+	memory(kb);
+	printf("context %ld %ld\n", kb[0], kb[1]);
+	fflush(stdout);
+	while (getchar() != '\n')
+		;
 	DNN(cudnnCreate(&handle));
 	CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	DNN(cudnnSetStream(handle, stream));
@@ -376,7 +380,7 @@ main(void)
 		if (first)
 		{
 			memory(kb);
-			printf("first %.1f\nmemory %ld %ld %ld %ld\n", (now() - begin) / 1e3, context_kb[0], context_kb[1], kb[0], kb[1]);
+			printf("first %.1f\nmemory %ld %ld\n", (now() - begin) / 1e3, kb[0], kb[1]);
 		}
 		else
 			printf("%.3f\n", calls > 0 ? (now() - batch) / calls : relu(-calls));

@@ -71,11 +71,19 @@ class Bare:
         self.process.wait()
 
 
-def start_bare_conv():
-    """bare_conv after its first call, and what it said of its memory."""
-    bare = Bare('bare_conv')
-    bare.read()
-    return bare, [int(kb) / 1024 for kb in bare.read()[1:]]
+class BareConv(Bare):
+    """bare_conv after its first call; `context` and `memory` are [resident, anonymous, what measure() says] in MB."""
+
+    def __init__(self, measure=lambda: 0):
+        super().__init__('bare_conv')
+        self.context = [*self.read_mb(), measure()]
+        self.process.stdin.write('\n')
+        self.process.stdin.flush()
+        self.read()
+        self.memory = [*self.read_mb(), measure()]
+
+    def read_mb(self):
+        return [int(kb) / 1024 for kb in self.read()[1:]]
 
 
 def optional(what, make):
@@ -118,7 +126,7 @@ def row_a(report, sql, torch):
     sides = {'sql': lambda: timed(lambda: sql.query(query)) / IMAGES,
              'scan alone': lambda: timed(lambda: sql.query(f'SELECT count(get_byte(img, 0)) {SMALL}')) / IMAGES}
     if GPU:
-        bare, _ = optional('bare_conv', start_bare_conv) or (None, None)
+        bare = optional('bare_conv', BareConv)
         if bare:
             sides['bare'] = lambda: bare.ask(str(IMAGES))[0]
     else:
@@ -156,7 +164,7 @@ def row_b(report, sql, torch):
         return host
 
     sides = {'nest of 1': nest(1), 'nest of 11': nest(11)}
-    bare, _ = optional('bare_conv', start_bare_conv) or (None, None) if GPU else (None, None)
+    bare = optional('bare_conv', BareConv) if GPU else None
     if bare:
         sides['bare'] = lambda: bare.ask(str(-10 * FEW))[0]
     nest(1)(), nest(11)()
@@ -321,9 +329,6 @@ def row_f(report, sql, torch):
         session.query(f'SELECT get_byte(conv2d(img, w, bias), 0) {SMALL} LIMIT 1')
         return session
 
-    def cold_bare():
-        return start_bare_conv()[0]
-
     def cold_torch():
         from torch_rival import COLD
         subprocess.run([sys.executable, '-c', COLD.format(device=torch.device)], check=True, stdout=subprocess.DEVNULL)
@@ -338,7 +343,7 @@ def row_f(report, sql, torch):
 
     sides = {'sql': lambda: lasting(cold_sql)}
     if GPU:
-        sides['bare'] = lambda: lasting(cold_bare)
+        sides['bare'] = lambda: lasting(BareConv)
     if torch:
         sides['torch'] = lambda: lasting(cold_torch)
     m = report.interleave('f', 'first conv', sides, 3)
@@ -357,33 +362,41 @@ def host_memory(pid):
 def row_g(report, sql, torch):
     """Memory of a session."""
     free = torch.free_bytes if GPU and torch else lambda: 0
+    start = free()
+
+    def device():
+        return (start - free()) / 2 ** 20
+
     names = ['before', 'after first call', 'idle', 'after release']
     steps = [f'SELECT count(get_byte(img, 0)) {SMALL}', f'SELECT get_byte(conv2d(img, w, bias), 0) {SMALL} LIMIT 1',
              'SELECT pg_sleep(1)', 'SELECT cudnn_ops_release()']
     session = Session()
     pid = int(session.number('SELECT pg_backend_pid()'))
-    start = free()
-    seen = []
+    seen = {}
     for name, step in zip(names, steps):
         session.query(step)
-        seen.append((*host_memory(pid), (start - free()) / 2 ** 20))
-        for kind, value in zip(('resident', 'anonymous', 'device'), seen[-1]):
-            report.put('g', name, kind, 0, value, 'MB')
+        seen[name] = *host_memory(pid), device()
     session.close()
-    context = bare_first = bare_device = None
-    start = free()
-    if GPU and (started := optional('bare_conv', start_bare_conv)):
-        bare, mb = started
-        context, bare_first, bare_device = mb[1], mb[3], (start - free()) / 2 ** 20
-        for kind, value in zip(('context resident', 'context anonymous', 'bare resident', 'bare anonymous'), mb):
-            report.put('g', 'bare C', kind, 0, value, 'MB')
+    bare = optional('bare_conv', lambda: BareConv(device)) if GPU else None
+    if bare:
+        seen['bare C, context alone'], seen['bare C, after first call'] = bare.context, bare.memory
         bare.close()
-    for i in range(1, len(names)):
-        report.line('g', f'host, {names[i]}', seen[i][1] - seen[0][1], 'bare C process' if GPU else '', bare_first, unit='MB')
+    for name, mb in seen.items():
+        for kind, value in zip(('resident', 'anonymous', 'device'), mb):
+            report.put('g', name, kind, 0, value, 'MB')
+
+    def line(name, kind, rival='', goal=''):
+        column = ('host', 'device').index(kind) + 1
+        base = seen['before'][column]
+        report.line('g', f'{kind}, {name}', seen[name][column] - base, rival, seen[rival][column] if rival in seen else None, goal, 'MB')
+
+    for name in names[1:]:
+        line(name, 'host', 'bare C, after first call' if GPU else '')
     if GPU:
-        report.line('g', 'host, after first call', seen[1][1] - seen[0][1], 'its context alone', context, '+60 MB', unit='MB')
-        for i in range(1, len(names)):
-            report.line('g', f'device, {names[i]}', seen[i][2], 'bare C process', bare_device, '+0 MB' if i == 3 else '', unit='MB')
+        line('after first call', 'host', 'bare C, context alone', '+60 MB')
+        for name in names[1:]:
+            line(name, 'device', 'bare C, context alone', '+0 MB' if name == 'after release' else '')
+        line('after first call', 'device', 'bare C, after first call')
 
 
 def main():
