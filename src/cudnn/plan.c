@@ -12,7 +12,7 @@
 #include "plan.h"
 #include "search.h"
 
-#define MAX_CANDIDATES 8		/* timed by autotune */
+#define MAX_CANDIDATES 10		/* timed by autotune */
 #define TIMED_RUNS 3
 
 typedef struct PlanEntry

@@ -370,17 +370,17 @@ def row_g(report, sql, torch):
     names = ['before', 'after first call', 'idle', 'after release']
     steps = [f'SELECT count(get_byte(img, 0)) {SMALL}', f'SELECT get_byte(conv2d(img, w, bias), 0) {SMALL} LIMIT 1',
              'SELECT pg_sleep(1)', 'SELECT cudnn_ops_release()']
-    session = Session()
-    pid = int(session.number('SELECT pg_backend_pid()'))
     seen = {}
-    for name, step in zip(names, steps):
-        session.query(step)
-        seen[name] = *host_memory(pid), device()
-    session.close()
     bare = optional('bare_conv', lambda: BareConv(device)) if GPU else None
     if bare:
         seen['bare C, context alone'], seen['bare C, after first call'] = bare.context, bare.memory
         bare.close()
+    session = Session()
+    pid = int(session.number('SELECT pg_backend_pid()'))
+    for name, step in zip(names, steps):
+        session.query(step)
+        seen[name] = *host_memory(pid), device()
+    session.close()
     for name, mb in seen.items():
         for kind, value in zip(('resident', 'anonymous', 'device'), mb):
             report.put('g', name, kind, 0, value, 'MB')
