@@ -21,7 +21,7 @@ THREADS = int(os.environ.get('BENCH_THREADS') or len(os.sched_getaffinity(0)))
 TYPES = {'strict': 'float32', 'tf32': 'float32', 'bf16': 'bfloat16'}
 LAYOUTS = ['contiguous', 'channels_last']
 MODES = ['strict', 'tf32', 'bf16'] if GPU else ['strict']
-ROWS = os.environ.get('BENCH_ROWS', 'a b d e f g c h').split()
+ROWS = os.environ.get('BENCH_ROWS', 'a b d e f g c h i').split()
 CONV_SECONDS = int(os.environ.get('BENCH_SECONDS') or (100 if GPU else 300))    # for the lists of convolutions
 ROUND_US = 10000 if GPU else 20000
 POOL = 32 * 256 * 56 * 56     # elements of the biggest tensor in the lists
@@ -352,6 +352,25 @@ def row_f(report, sql, torch):
     report.line('f', 'first call of a session', m.get('sql'), 'import torch and conv', m.get('torch'), '0.30')
 
 
+def row_i(report, sql, torch):
+    """What channels last, and a relu in the convolution's graph, give cuDNN alone."""
+    bare = Bare('bare_layout')
+    names = 'C order', 'channels last', 'reorder', 'with bias', 'fused relu', 'relu'
+    measured = {}
+    for p in problems('resnet50_conv') + problems('deepbench_conv'):
+        for mode in MODES:
+            values = bare.ask(' '.join(map(str, (*p.x, p.w[0], *p.w[2:], *p.padding, *p.stride, *p.dilation, p.groups, mode))))
+            m = dict(zip(names, values))
+            for name, us in m.items():
+                report.put('i', f'{p.name} {mode}', name, 0, us)
+            m['relu apart'] = m['with bias'] + m['relu']
+            measured.setdefault(f'{p.list} {mode}', []).append({name: us for name, us in m.items() if us > 0})
+    bare.close()
+    for name, m in measured.items():
+        report.ratios('i', f'{name} channels last', m, 'channels last', ['C order'])
+        report.ratios('i', f'{name} fused relu', m, 'fused relu', ['relu apart'])
+
+
 def host_memory(pid):
     """Resident and anonymous MB of a process."""
     with open(f'/proc/{pid}/status') as file:
@@ -413,7 +432,7 @@ def main():
     torch = optional('torch', make_torch)
     report = Report(f'{OUT}/{sys.argv[1]}.csv', min if os.environ.get('BENCH_BEST') else statistics.median)
     for row in ROWS:
-        if row != ('h' if GPU else 'c'):
+        if row not in ('h' if GPU else 'ci'):
             optional(f'row {row}', lambda: run_row(row, report, torch))
     optional('cleaning up', lambda: Session().query('DROP SCHEMA cudnn_ops_bench CASCADE'))
     report.lines.sort(key=lambda line: line[0])
