@@ -248,7 +248,7 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 		return outcome == OP_DONE ? op_input_resident(call, i, call->kept[i]->resident) : outcome;
 	}
 	size = tensor_payload_size(in->dtype, &in->shape);
-	outcome = device_buffer_new(&copy, scratch, call->provider, size, task->reason, sizeof(task->reason));
+	outcome = device_buffer_new(&copy, scratch, provider->memory, size, task->reason, sizeof(task->reason));
 	if (outcome != OP_DONE)
 		return outcome;
 	in->data = copy->ptr;
@@ -256,7 +256,7 @@ op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext 
 	if (outcome != OP_DONE || task->layout == LAYOUT_C_ORDER ||
 		!shape_has_layouts(&in->shape, &channels, &positions))
 		return outcome;
-	outcome = device_buffer_new(&ordered, scratch, call->provider, size, task->reason, sizeof(task->reason));
+	outcome = device_buffer_new(&ordered, scratch, provider->memory, size, task->reason, sizeof(task->reason));
 	if (outcome != OP_DONE)
 		return outcome;
 	in->data = ordered->ptr;

@@ -41,7 +41,8 @@ extern void op_begin(OpCall *call, OpId id, const void *params, FunctionCallInfo
 /*
  * The next input of the task, from argument `argno`; NULL (and an absent input)
  * when the argument is NULL. The shape may be replaced before op_execute by one
- * of as many elements, when the kernel wants another view of the same bytes.
+ * of as many elements, when the kernel wants another view of the same bytes; its
+ * first two axes stay N and C where a provider may want channels last.
  * ERROR 22P03 when the value is not a tensor; `name` is the argument's.
  */
 extern TensorView *op_input(OpCall *call, int argno, const char *name);

@@ -10,7 +10,7 @@
 #include "shape.h"
 #include "tensor.h"
 
-#define PROVIDER_ABI 1
+#define PROVIDER_ABI 2
 
 #define OP_MAX_INPUTS 5
 #define OP_MAX_OUTPUTS 5
@@ -203,7 +203,8 @@ typedef void (*UploadSource) (const void *arg, char *dst, Size offset, Size size
 /*
  * Memory of a provider that computes elsewhere. alloc and upload say why they
  * did not in the caller's buffer. free never throws.
- * reorder copies a float tensor that has one layout into the other.
+ * reorder copies a float tensor that has one layout into the other, or says why
+ * it did not: the core can do without.
  * upload may return before the copy ends, but has read the source when it
  * returns; download waits for the work that precedes it, checking for
  * interrupts, and raises 38000 when the device is lost.

@@ -12,6 +12,8 @@
 #include "resident.h"
 #include "stats.h"
 
+#define REORDERED_PART (1024 * 1024)	/* bytes on the host */
+
 static int64 live_buffers;
 
 static Size resident_flat_size(ExpandedObjectHeader *eohptr);
@@ -39,7 +41,7 @@ device_buffer_release(void *arg)
 }
 
 OpOutcome
-device_buffer_new(DeviceBuffer **result, MemoryContext owner, ProviderId provider, Size size,
+device_buffer_new(DeviceBuffer **result, MemoryContext owner, const DeviceMemory *memory, Size size,
 				  char *reason, Size reason_size)
 {
 	DeviceBuffer *buffer = MemoryContextAllocZero(owner, sizeof(*buffer));
@@ -49,9 +51,9 @@ device_buffer_new(DeviceBuffer **result, MemoryContext owner, ProviderId provide
 	buffer->callback.arg = buffer;
 	MemoryContextRegisterResetCallback(owner, &buffer->callback);
 
-	buffer->memory = provider_loaded(provider)->memory;
+	buffer->memory = memory;
 	buffer->size = size;
-	outcome = buffer->memory->alloc(&buffer->ptr, size, reason, reason_size);
+	outcome = memory->alloc(&buffer->ptr, size, reason, reason_size);
 	if (outcome != OP_DONE)
 		return outcome;
 	live_buffers++;
@@ -72,7 +74,7 @@ resident_new(ResidentTensor **result, MemoryContext parent, ProviderId provider,
 	tensor->maker = maker;
 	tensor->view.dtype = dtype;
 	tensor->view.shape = *shape;
-	outcome = device_buffer_new(&tensor->buffer, cxt, provider,
+	outcome = device_buffer_new(&tensor->buffer, cxt, provider_loaded(provider)->memory,
 								shape_numel(shape) * dtype_size(dtype), reason, reason_size);
 	if (outcome != OP_DONE)
 	{
@@ -97,7 +99,7 @@ resident_set_layout(ResidentTensor *tensor, TensorLayout layout, char *reason, S
 	if (tensor->layout == layout || !shape_has_layouts(&tensor->view.shape, &channels, &positions))
 		return OP_DONE;
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "cudnn_ops layout", ALLOCSET_SMALL_SIZES);
-	outcome = device_buffer_new(&other, scratch, tensor->provider, buffer->size, reason, reason_size);
+	outcome = device_buffer_new(&other, scratch, buffer->memory, buffer->size, reason, reason_size);
 	if (outcome == OP_DONE)
 		outcome = buffer->memory->reorder(other->ptr, buffer->ptr, &tensor->view, layout, reason, reason_size);
 	if (outcome == OP_DONE)
@@ -140,6 +142,41 @@ resident_flat_size(ExpandedObjectHeader *eohptr)
 	return VARHDRSZ + npy_write_header(header, view->dtype, &view->shape) + payload;
 }
 
+/*
+ * Downloads a tensor that lies channels last into C order, some positions of an
+ * image at a time: where the device has no memory to reorder it.
+ */
+static void
+download_reordering(const ResidentTensor *tensor, char *dst)
+{
+	const DeviceMemory *memory = tensor->buffer->memory;
+	int			size = dtype_size(tensor->view.dtype);
+	const char *src = tensor->view.data;
+	int64		channels,
+				positions,
+				step;
+	char	   *part;
+
+	(void) shape_has_layouts(&tensor->view.shape, &channels, &positions);
+	step = Min(positions, Max(1, REORDERED_PART / (channels * size)));
+	part = MemoryContextAllocHuge(CurrentMemoryContext, step * channels * size);
+	for (int64 image = 0; image < tensor->view.shape.dims[0]; image++)
+	{
+		for (int64 first = 0; first < positions; first += step)
+		{
+			int64		count = Min(step, positions - first);
+
+			memory->download(part, src, count * channels * size);
+			src += count * channels * size;
+			for (int64 c = 0; c < channels; c++)
+				for (int64 i = 0; i < count; i++)
+					memcpy(dst + (c * positions + first + i) * size, part + (i * channels + c) * size, size);
+		}
+		dst += channels * positions * size;
+	}
+	pfree(part);
+}
+
 /* Downloads in C order; waits for the work that makes the tensor, checking for interrupts. */
 static void
 resident_flatten(ExpandedObjectHeader *eohptr, void *result, Size allocated_size)
@@ -148,14 +185,11 @@ resident_flatten(ExpandedObjectHeader *eohptr, void *result, Size allocated_size
 	char	   *dst = VARDATA(result);
 	char		reason[160];
 
-	if (resident_set_layout(tensor, LAYOUT_C_ORDER, reason, sizeof(reason)) != OP_DONE)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("could not bring a tensor on the device into C order"),
-				 errdetail("%s.", reason)));
-
 	SET_VARSIZE(result, allocated_size);
 	dst += npy_write_header(dst, tensor->view.dtype, &tensor->view.shape);
-	tensor->buffer->memory->download(dst, tensor->view.data, tensor->buffer->size);
+	if (resident_set_layout(tensor, LAYOUT_C_ORDER, reason, sizeof(reason)) == OP_DONE)
+		tensor->buffer->memory->download(dst, tensor->view.data, tensor->buffer->size);
+	else
+		download_reordering(tensor, dst);
 	op_stats[tensor->maker][tensor->provider].bytes_to_host += tensor->buffer->size;
 }

@@ -30,7 +30,7 @@ typedef struct ResidentTensor
 } ResidentTensor;
 
 /* Undefined bytes; what is not OP_DONE comes with the reason and no buffer. */
-extern OpOutcome device_buffer_new(DeviceBuffer **buffer, MemoryContext owner, ProviderId provider,
+extern OpOutcome device_buffer_new(DeviceBuffer **buffer, MemoryContext owner, const DeviceMemory *memory,
 								   Size size, char *reason, Size reason_size);
 
 /* A tensor of undefined elements in a child of `parent`; same rule. */

@@ -102,7 +102,7 @@ prepare_work() {
 		own_folder "$work"
 		rm -rf "$files"
 		mkdir -p "$files"
-		cp -r "$root/sql" "$root/expected" "$root/test" "$files/"
+		cp -r "$root/sql" "$root/expected" "$root/src" "$root/test" "$files/"
 	else
 		mkdir -p "$work"
 		[ "$(id -u)" != 0 ] || chown postgres "$work"

@@ -350,6 +350,7 @@ nv_reorder(void *to, const void *from, const TensorView *view, TensorLayout to_l
 	nv_clear_fault();
 	foreign_enter(&mask);
 	ok = transform(to, from, view, to_layout);
+	nv.fault.bug = false;		/* nothing to raise: the core can do without */
 	foreign_leave(&mask);
 	return nv_outcome(ok, reason, reason_size);
 }

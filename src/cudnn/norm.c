@@ -77,8 +77,10 @@ TensorLayout
 nv_batch_norm_layout(const OpTask *task)
 {
 	const TensorView *x = &task->in[0];
+	int64		batch = x->shape.dims[0];
 
-	return nv_uses_tensor_cores(x->dtype) && x->shape.dims[0] >= CHANNELS_LAST_BATCH && x->shape.dims[2] > 1 ?
+	return nv_uses_tensor_cores(x->dtype) && x->shape.dims[2] > 1 &&
+		batch >= CHANNELS_LAST_BATCH && batch <= MAX_BATCH_SPATIAL_INFERENCE ?
 		LAYOUT_CHANNELS_LAST : LAYOUT_C_ORDER;
 }
 

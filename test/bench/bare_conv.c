@@ -114,8 +114,9 @@ main(void)
 	memory(kb);
 	printf("context %ld %ld\n", kb[0], kb[1]);
 	fflush(stdout);
-	while (getchar() != '\n')
-		;
+	for (int c = getchar(); c != '\n'; c = getchar())
+		if (c == EOF)
+			return 1;
 	start();
 	found = find_plan(&problem, true, false, &workspace);
 	if (found == NULL)
