@@ -6,6 +6,10 @@ SELECT tensor_random('{1,3,8,8}', 1) AS x, tensor_random('{4,3,3,3}', 2) AS w, t
 -- The same computation with every intermediate result flattened.
 SELECT relu(conv2d(relu(conv2d(x, w)), v)) = relu((conv2d((relu((conv2d(x, w) || '')) || ''), v) || '')) FROM net;
 
+-- Also in another shape, which is checked as anywhere.
+SELECT relu(tensor_reshape(conv2d(x, w), '{4,-1}')) = relu(tensor_reshape(conv2d(x, w) || '', '{4,36}')) FROM net;
+SELECT tensor_reshape(conv2d(x, w), '{5,-1}') FROM net;
+
 -- The same for every type (which one provider alone need not have), on tensor cores and off them, where a device may keep tensors in another layout between the calls.
 SET cudnn_ops.provider = auto;
 CREATE FUNCTION flat(x bytea) RETURNS bytea LANGUAGE sql AS $$ SELECT x || ''::bytea $$;

@@ -9,16 +9,41 @@
 
 #include "op.h"
 
-/* tensor_reshape(x, shape): the same elements; one size may be -1. ERROR 22000 when they do not fit. */
+/* The elements of argument 0 as they are, where the provider in force has them, in `shape` or (NULL) their own. */
+static Datum
+copy_in_place(FunctionCallInfo fcinfo, const TensorShape *shape)
+{
+	OpCall		call;
+	TensorView *x,
+			   *y;
+
+	op_begin(&call, OP_COPY, NULL, fcinfo);
+	x = op_input(&call, 0, "input");
+	y = op_output(&call, x->dtype, shape != NULL ? shape : &x->shape);
+	x->shape = y->shape = (TensorShape) {1, {shape_numel(&x->shape)}};
+	op_execute(&call);
+	return op_datum(&call, 0);
+}
+
+/*
+ * tensor_reshape(x, shape): the same elements; one size may be -1. ERROR 22000
+ * when they do not fit. A resident tensor stays where it is.
+ */
 PG_FUNCTION_INFO_V1(tensor_reshape);
 Datum
 tensor_reshape(PG_FUNCTION_ARGS)
 {
+	ResidentTensor *resident = resident_from_datum(PG_GETARG_DATUM(0));
 	TensorView	x;
 	TensorShape shape;
 	void	   *data;
 	struct varlena *flat;
 
+	if (resident != NULL)
+	{
+		(void) arg_shape_of(fcinfo, 1, "shape", shape_numel(&resident->view.shape), &shape);
+		return copy_in_place(fcinfo, &shape);
+	}
 	(void) arg_tensor(fcinfo, 0, "input", &x);
 	(void) arg_shape_of(fcinfo, 1, "shape", shape_numel(&x.shape), &shape);
 	flat = tensor_new_flat(x.dtype, &shape, &data);
@@ -83,16 +108,7 @@ PG_FUNCTION_INFO_V1(tensor_to_device);
 Datum
 tensor_to_device(PG_FUNCTION_ARGS)
 {
-	OpCall		call;
-	TensorView *x,
-			   *y;
-
 	if (resident_from_datum(PG_GETARG_DATUM(0)) != NULL)
 		PG_RETURN_DATUM(PG_GETARG_DATUM(0));
-	op_begin(&call, OP_COPY, NULL, fcinfo);
-	x = op_input(&call, 0, "input");
-	y = op_output(&call, x->dtype, &x->shape);
-	x->shape = y->shape = (TensorShape) {1, {shape_numel(&x->shape)}};
-	op_execute(&call);
-	return op_datum(&call, 0);
+	return copy_in_place(fcinfo, NULL);
 }
