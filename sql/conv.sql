@@ -89,6 +89,30 @@ SELECT conv_transpose2d(x, w, stride => '{2}', output_padding => '{2}') FROM ima
 SELECT conv2d_backward_input(tensor_full('{1,1,2,2}', 1), w, '{1,1,3,4}') FROM image;
 SELECT conv2d_backward_weight(tensor_full('{1,1,2,2}', 1), x, '{1,1,2,2}') FROM image;
 
+-- Windows larger than the image, all in the padding, or beside which elements are left over; in types that one provider alone need not have.
+SET cudnn_ops.provider = auto;
+CREATE FUNCTION as_reference(expression text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	provider text := current_setting('cudnn_ops.provider');
+	result bytea;
+	reference bytea;
+BEGIN
+	EXECUTE 'SELECT ' || expression INTO result;
+	PERFORM set_config('cudnn_ops.provider', 'reference', false);
+	EXECUTE 'SELECT ' || expression INTO reference;
+	PERFORM set_config('cudnn_ops.provider', provider, false);
+	RETURN tensor_allclose(result, reference, 0.02, 0.05);
+END $$;
+SELECT as_reference(replace(expression, 'r(', 'tensor_random(')) FROM (VALUES
+	($$conv3d(r('{1,4,1,2,5}', 1, 'bfloat16'), r('{12,1,3,1,2}', 2, 'bfloat16'), padding => '{1,0,1}', groups => 4)$$),
+	($$conv3d(r('{3,1,1,12,8}', 1, 'bfloat16'), r('{3,1,3,3,2}', 2, 'bfloat16'), stride => '{1,1,3}', padding => '{2,0,0}')$$),
+	($$conv2d(r('{2,8,6,1}', 1, 'bfloat16'), r('{3,8,2,1}', 2, 'bfloat16'), stride => '{3,2}', padding => '{1,1}', dilation => '{2,2}')$$),
+	($$conv2d(r('{2,1,11,3}', 1), r('{8,1,2,2}', 2), stride => '{1,3}', dilation => '{2,1}')$$),
+	($$conv3d_backward_weight(r('{2,16,2,7,5}', 1, 'bfloat16'), r('{2,64,1,8,5}', 2, 'bfloat16'), '{16,64,3,2,1}', padding => '{2,1,0,1,0,0}', dilation => '{1,2,2}')$$)
+) AS v(expression);
+DROP FUNCTION as_reference;
+RESET cudnn_ops.provider;
+
 -- Too big for a bytea, or for any memory.
 \set VERBOSITY sqlstate
 SELECT conv2d(tensor_full('{1,1,2,2}', 1), tensor_full('{1,1,1,1}', 1), padding => '{20000}');
