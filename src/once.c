@@ -153,22 +153,8 @@ once_find(FunctionCallInfo fcinfo, int argno)
 OpOutcome
 once_upload(KeptValue *kept, ProviderId provider, OpId op, char *reason, Size reason_size)
 {
-	const TensorView *view = &kept->view;
-	ResidentTensor *resident;
-	OpOutcome	outcome;
-
 	if (kept->resident != NULL)
 		return OP_DONE;
-	outcome = resident_new(&resident, kept->cxt, provider, op, view->dtype, &view->shape,
-						   reason, reason_size);
-	if (outcome != OP_DONE)
-		return outcome;
-	outcome = resident->buffer->memory->upload(resident->view.data, upload_from_host, view->data,
-											   resident->buffer->size,
-											   reason, reason_size);
-	if (outcome == OP_DONE)
-		kept->resident = resident;
-	else
-		MemoryContextDelete(resident->hdr.eoh_context);
-	return outcome;
+	return resident_upload(&kept->resident, kept->cxt, provider, op, &kept->view,
+						   upload_from_host, kept->view.data, reason, reason_size);
 }

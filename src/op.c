@@ -203,65 +203,40 @@ op_input_lives_there(const OpCall *call, int i)
 	return call->resident[i] != NULL && call->resident[i]->provider == call->provider;
 }
 
-/* The resident tensor in the task's layout, as input i. */
+/* Uploads input i; the copy belongs to `scratch`. */
 static OpOutcome
-op_input_resident(OpCall *call, int i, ResidentTensor *resident)
-{
-	OpTask	   *task = &call->task;
-	OpOutcome	outcome = resident_set_layout(resident, task->layout, task->reason, sizeof(task->reason));
-
-	task->in[i].data = resident->view.data;
-	return outcome;
-}
-
-/* Uploads the elements of input i, which are in C order. */
-static OpOutcome
-op_upload(OpCall *call, int i, const DeviceMemory *memory, void *device, Size size)
+op_upload(OpCall *call, int i, MemoryContext scratch, ResidentTensor **copy)
 {
 	OpTask	   *task = &call->task;
 	bool		stored = call->stored[i] != NULL && call->host[i] == NULL;
 
-	return memory->upload(device, stored ? upload_from_storage : upload_from_host,
-						  stored ? call->stored[i] : input_on_host(call, i), size,
-						  task->reason, sizeof(task->reason));
+	return resident_upload(copy, scratch, call->provider, task->id, &task->in[i],
+						   stored ? upload_from_storage : upload_from_host,
+						   stored ? call->stored[i] : input_on_host(call, i),
+						   task->reason, sizeof(task->reason));
 }
 
-/* Gives input i a pointer that the device can read; a copy belongs to `scratch`. */
+/* Gives input i a pointer that the device can read, to elements in the task's layout. */
 static OpOutcome
-op_input_to_device(OpCall *call, int i, const Provider *provider, MemoryContext scratch)
+op_input_to_device(OpCall *call, int i, MemoryContext scratch)
 {
 	OpTask	   *task = &call->task;
-	TensorView *in = &task->in[i];
-	Size		size;
-	int64		channels,
-				positions;
-	DeviceBuffer *copy,
-			   *ordered;
-	OpOutcome	outcome;
+	ResidentTensor *resident = call->resident[i];
+	OpOutcome	outcome = OP_DONE;
 
-	if (op_input_lives_there(call, i))
-		return op_input_resident(call, i, call->resident[i]);
 	if (call->kept[i] != NULL)
 	{
 		outcome = once_upload(call->kept[i], call->provider, task->id,
 							  task->reason, sizeof(task->reason));
-		return outcome == OP_DONE ? op_input_resident(call, i, call->kept[i]->resident) : outcome;
+		resident = call->kept[i]->resident;
 	}
-	size = tensor_payload_size(in->dtype, &in->shape);
-	outcome = device_buffer_new(&copy, scratch, provider->memory, size, task->reason, sizeof(task->reason));
-	if (outcome != OP_DONE)
-		return outcome;
-	in->data = copy->ptr;
-	outcome = op_upload(call, i, provider->memory, copy->ptr, size);
-	if (outcome != OP_DONE || task->layout == LAYOUT_C_ORDER ||
-		!shape_has_layouts(&in->shape, &channels, &positions))
-		return outcome;
-	outcome = device_buffer_new(&ordered, scratch, provider->memory, size, task->reason, sizeof(task->reason));
-	if (outcome != OP_DONE)
-		return outcome;
-	in->data = ordered->ptr;
-	return provider->memory->reorder(ordered->ptr, copy->ptr, in, task->layout,
-									 task->reason, sizeof(task->reason));
+	else if (!op_input_lives_there(call, i))
+		outcome = op_upload(call, i, scratch, &resident);
+	if (outcome == OP_DONE)
+		outcome = resident_set_layout(resident, task->layout, task->reason, sizeof(task->reason));
+	if (outcome == OP_DONE)
+		task->in[i].data = resident->view.data;
+	return outcome;
 }
 
 /* Flat inputs go up, results stay there, all in the task's layout. */
@@ -276,7 +251,7 @@ op_run_in_layout(OpCall *call, const Provider *provider)
 
 	for (int i = 0; i < call->nin && outcome == OP_DONE; i++)
 		if (input_given(call, i))
-			outcome = op_input_to_device(call, i, provider, scratch);
+			outcome = op_input_to_device(call, i, scratch);
 
 	for (int i = 0; i < call->nout && outcome == OP_DONE; i++)
 		if (output_wanted(call, i))

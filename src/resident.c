@@ -40,7 +40,8 @@ device_buffer_release(void *arg)
 	live_buffers--;
 }
 
-OpOutcome
+/* Undefined bytes; what is not OP_DONE comes with the reason and no buffer. */
+static OpOutcome
 device_buffer_new(DeviceBuffer **result, MemoryContext owner, const DeviceMemory *memory, Size size,
 				  char *reason, Size reason_size)
 {
@@ -84,6 +85,26 @@ resident_new(ResidentTensor **result, MemoryContext parent, ProviderId provider,
 	tensor->view.data = tensor->buffer->ptr;
 	*result = tensor;
 	return OP_DONE;
+}
+
+OpOutcome
+resident_upload(ResidentTensor **result, MemoryContext parent, ProviderId provider, OpId maker,
+				const TensorView *view, UploadSource source, const void *arg,
+				char *reason, Size reason_size)
+{
+	ResidentTensor *tensor;
+	OpOutcome	outcome = resident_new(&tensor, parent, provider, maker, view->dtype, &view->shape,
+									   reason, reason_size);
+
+	if (outcome != OP_DONE)
+		return outcome;
+	outcome = tensor->buffer->memory->upload(tensor->view.data, source, arg, tensor->buffer->size,
+											 reason, reason_size);
+	if (outcome == OP_DONE)
+		*result = tensor;
+	else
+		MemoryContextDelete(tensor->hdr.eoh_context);
+	return outcome;
 }
 
 OpOutcome

@@ -29,14 +29,18 @@ typedef struct ResidentTensor
 	DeviceBuffer *buffer;
 } ResidentTensor;
 
-/* Undefined bytes; what is not OP_DONE comes with the reason and no buffer. */
-extern OpOutcome device_buffer_new(DeviceBuffer **buffer, MemoryContext owner, const DeviceMemory *memory,
-								   Size size, char *reason, Size reason_size);
-
-/* A tensor of undefined elements in a child of `parent`; same rule. */
+/*
+ * A tensor of undefined elements in a child of `parent`; what is not OP_DONE comes
+ * with the reason and no tensor.
+ */
 extern OpOutcome resident_new(ResidentTensor **tensor, MemoryContext parent, ProviderId provider,
 							  OpId maker, DType dtype, const TensorShape *shape,
 							  char *reason, Size reason_size);
+
+/* A tensor of the view's type and shape, whose elements come from the source in C order; same rule. */
+extern OpOutcome resident_upload(ResidentTensor **tensor, MemoryContext parent, ProviderId provider,
+								 OpId maker, const TensorView *view, UploadSource source, const void *arg,
+								 char *reason, Size reason_size);
 
 /* Brings the elements into that order, in place; what is not OP_DONE comes with the reason. */
 extern OpOutcome resident_set_layout(ResidentTensor *tensor, TensorLayout layout,
