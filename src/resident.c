@@ -113,11 +113,9 @@ resident_set_layout(ResidentTensor *tensor, TensorLayout layout, char *reason, S
 	DeviceBuffer *buffer = tensor->buffer;
 	DeviceBuffer *other;
 	MemoryContext scratch;
-	int64		channels,
-				positions;
 	OpOutcome	outcome;
 
-	if (tensor->layout == layout || !shape_has_layouts(&tensor->view.shape, &channels, &positions))
+	if (tensor->layout == layout || !shape_has_layouts(&tensor->view.shape))
 		return OP_DONE;
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "cudnn_ops layout", ALLOCSET_SMALL_SIZES);
 	outcome = device_buffer_new(&other, scratch, buffer->memory, buffer->size, reason, reason_size);
@@ -173,15 +171,13 @@ download_reordering(const ResidentTensor *tensor, char *dst)
 	const DeviceMemory *memory = tensor->buffer->memory;
 	int			size = dtype_size(tensor->view.dtype);
 	const char *src = tensor->view.data;
-	int64		channels,
-				positions,
-				step;
-	char	   *part;
+	const TensorShape *shape = &tensor->view.shape;
+	int64		channels = shape->dims[1];
+	int64		positions = elements_from(shape, 2);
+	int64		step = Min(positions, Max(1, REORDERED_PART / (channels * size)));
+	char	   *part = MemoryContextAllocHuge(CurrentMemoryContext, step * channels * size);
 
-	(void) shape_has_layouts(&tensor->view.shape, &channels, &positions);
-	step = Min(positions, Max(1, REORDERED_PART / (channels * size)));
-	part = MemoryContextAllocHuge(CurrentMemoryContext, step * channels * size);
-	for (int64 image = 0; image < tensor->view.shape.dims[0]; image++)
+	for (int64 image = 0; image < shape->dims[0]; image++)
 	{
 		for (int64 first = 0; first < positions; first += step)
 		{

@@ -22,16 +22,6 @@
 
 /* Shapes ------------------------------------------------------------------ */
 
-int64
-shape_numel(const TensorShape *shape)
-{
-	int64		n = 1;
-
-	for (int i = 0; i < shape->rank; i++)
-		n *= shape->dims[i];
-	return n;
-}
-
 bool
 shape_equal(const TensorShape *a, const TensorShape *b)
 {

@@ -78,8 +78,9 @@ typedef enum TensorLayout
 
 /*
  * Elements in C order (a device may have them in another TensorLayout), native
- * byte order, aligned to their size, in host or device memory. data == NULL says that an optional tensor was not given (a
- * tensor of no elements has a non-NULL data).
+ * byte order, aligned to their size, in host or device memory. data == NULL says
+ * that an optional tensor was not given (a tensor of no elements has a non-NULL
+ * data).
  */
 typedef struct TensorView
 {
@@ -88,18 +89,30 @@ typedef struct TensorView
 	void	   *data;
 } TensorView;
 
-/* Channels and positions of a shape (N, C, s..); false where its layouts are one and the same. */
-static inline bool
-shape_has_layouts(const TensorShape *shape, int64 *channels, int64 *positions)
+/* Elements of all axes from `first` on; here, for providers see no symbol of the core. */
+static inline int64
+elements_from(const TensorShape *shape, int first)
 {
-	*channels = shape->rank < 2 ? 1 : shape->dims[1];
-	*positions = 1;
-	for (int i = 2; i < shape->rank; i++)
-		*positions *= shape->dims[i];
-	return *channels > 1 && *positions > 1;
+	int64		n = 1;
+
+	for (int i = first; i < shape->rank; i++)
+		n *= shape->dims[i];
+	return n;
 }
 
-extern int64 shape_numel(const TensorShape *shape);
+static inline int64
+shape_numel(const TensorShape *shape)
+{
+	return elements_from(shape, 0);
+}
+
+/* Is a shape (N, C, s..) one whose layouts differ: of several channels and several positions? */
+static inline bool
+shape_has_layouts(const TensorShape *shape)
+{
+	return shape->rank > 2 && shape->dims[1] > 1 && elements_from(shape, 2) > 1;
+}
+
 extern bool shape_equal(const TensorShape *a, const TensorShape *b);
 extern void shape_append(StringInfo buf, const TensorShape *shape);
 

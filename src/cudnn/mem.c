@@ -324,13 +324,8 @@ static bool
 transform(void *to, const void *from, const TensorView *view, TensorLayout to_layout)
 {
 	TensorLayout from_layout = to_layout == LAYOUT_C_ORDER ? LAYOUT_CHANNELS_LAST : LAYOUT_C_ORDER;
-	int64		channels,
-				positions;
-	int			dims[4] = {view->shape.dims[0], 1, 1, 1};
+	int			dims[] = {view->shape.dims[0], view->shape.dims[1], elements_from(&view->shape, 2), 1};
 
-	(void) shape_has_layouts(&view->shape, &channels, &positions);
-	dims[1] = channels;
-	dims[2] = positions;
 	return nv_tensor(0, view->dtype, from_layout, lengthof(dims), dims) &&
 		nv_tensor(1, view->dtype, to_layout, lengthof(dims), dims) &&
 		NV_DNN(cudnnTransformTensor(nv.handle, nv_one(view->dtype), nv.tensor[0], from,

@@ -198,14 +198,8 @@ static bool
 too_large(const TensorView *views, int count)
 {
 	for (int i = 0; i < count; i++)
-	{
-		int64		n = 1;
-
-		for (int j = 0; j < views[i].shape.rank; j++)
-			n *= views[i].shape.dims[j];
-		if (views[i].data != NULL && n > NV_MAX_ELEMENTS)
+		if (views[i].data != NULL && shape_numel(&views[i].shape) > NV_MAX_ELEMENTS)
 			return true;
-	}
 	return false;
 }
 

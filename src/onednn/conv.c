@@ -85,9 +85,9 @@ is_big(const OpTask *task)
 
 /*
  * C order is best where a product of matrices needs no reorders (a big strided one
- * is worth them), and where sums are long: there oneDNN multiplies matrices block by block, while in
- * a layout of its own choice it would add up one product after the other and
- * lose more than float32 should.
+ * is worth them), and where sums are long: there oneDNN multiplies matrices block
+ * by block, while in a layout of its own choice it would add up one product after
+ * the other and lose more than float32 should.
  */
 static bool
 prefers_c_order(const OpTask *task)
@@ -99,12 +99,6 @@ prefers_c_order(const OpTask *task)
 		sum_length(task) > LONG_SUM;
 }
 
-static int64
-extent(const DnWindow *w, int axis)
-{
-	return (w->kernel[axis] - 1) * (w->dilation[axis] + 1) + 1;
-}
-
 /*
  * Where an axis of `in` elements has one position, its stride means nothing: it
  * becomes the shortest that leaves one, for oneDNN adds to it in 32 bits.
@@ -113,7 +107,7 @@ static void
 shorten_stride(DnWindow *w, int axis, int64 in, int64 out)
 {
 	if (out == 1)
-		w->stride[axis] = w->pad_begin[axis] + in + w->pad_end[axis] - extent(w, axis) + 1;
+		w->stride[axis] = w->pad_begin[axis] + in + w->pad_end[axis] - dn_span(w, axis) + 1;
 }
 
 /*
@@ -124,7 +118,7 @@ shorten_stride(DnWindow *w, int axis, int64 in, int64 out)
 static bool
 is_odd(const DnWindow *w, int axis, int64 in, int64 out)
 {
-	return in < extent(w, axis) || Max(w->pad_begin[axis], w->pad_end[axis]) >= extent(w, axis) ||
+	return in < dn_span(w, axis) || Max(w->pad_begin[axis], w->pad_end[axis]) >= dn_span(w, axis) ||
 		(out == 1 && w->stride[axis] > 1);
 }
 

@@ -59,15 +59,4 @@ element_sum_of_products(const TensorView *a, const TensorView *b, int64 first, i
 	return sum;
 }
 
-/* Elements of all axes from `first` on. */
-static inline int64
-elements_from(const TensorShape *shape, int first)
-{
-	int64		n = 1;
-
-	for (int i = first; i < shape->rank; i++)
-		n *= shape->dims[i];
-	return n;
-}
-
 #endif							/* ONEDNN_ELEMENT_H */

@@ -83,7 +83,7 @@ correct_divisor(const Window *window, const TensorShape *in, const TensorView *y
 		float		factor = (float) window->kernel[axis] / (window->kernel[axis] - beyond);
 		int64		count = y->shape.dims[2 + axis];
 		int64		inner = elements_from(&y->shape, 3 + axis);
-		int64		outer = elements_from(&y->shape, 0) / (count * inner);
+		int64		outer = shape_numel(&y->shape) / (count * inner);
 
 		for (int64 i = 0; beyond > 0 && i < outer; i++)
 			for (int64 j = 0; j < inner; j++)
@@ -254,7 +254,7 @@ avg_pool_backward(OpTask *task)
 	const PoolParams *params = task->params;
 	TensorView *dy = &task->in[0];
 	TensorView	given = *dy;
-	Size		size = elements_from(&dy->shape, 0) * (dy->dtype == DT_FLOAT32 ? sizeof(float) : sizeof(uint16));
+	Size		size = shape_numel(&dy->shape) * (dy->dtype == DT_FLOAT32 ? sizeof(float) : sizeof(uint16));
 	OpOutcome	outcome;
 
 	if (!divides_wrongly(params, &task->out[0].shape, &dy->shape))

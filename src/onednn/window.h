@@ -14,6 +14,13 @@ typedef struct DnWindow
 	dnnl_dims_t pad_end;
 } DnWindow;
 
+/* window_span() of shape.h. */
+static inline int64
+dn_span(const DnWindow *w, int axis)
+{
+	return (w->dilation[axis] + 1) * (w->kernel[axis] - 1) + 1;
+}
+
 static inline void
 dn_window(DnWindow *to, const Window *from)
 {

@@ -93,10 +93,9 @@ device_upload(void *device, UploadSource source, const void *arg, Size size, cha
 static int64
 place(const TensorView *view, TensorLayout layout, int64 n, int64 c, int64 i)
 {
-	int64		channels,
-				positions;
+	int64		channels = view->shape.dims[1];
+	int64		positions = elements_from(&view->shape, 2);
 
-	(void) shape_has_layouts(&view->shape, &channels, &positions);
 	return layout == LAYOUT_CHANNELS_LAST ? (n * positions + i) * channels + c : (n * channels + c) * positions + i;
 }
 
@@ -105,15 +104,12 @@ device_reorder(void *to, const void *from, const TensorView *view, TensorLayout 
 {
 	TensorLayout from_layout = to_layout == LAYOUT_C_ORDER ? LAYOUT_CHANNELS_LAST : LAYOUT_C_ORDER;
 	int			size = dtype_size(view->dtype);
-	int64		channels,
-				positions;
 
 	if (settings->device == NO_MEMORY_TO_REORDER)
 		return outcome(OP_NO_MEMORY, "no memory to reorder", reason, reason_size);
-	(void) shape_has_layouts(&view->shape, &channels, &positions);
 	for (int64 n = 0; n < view->shape.dims[0]; n++)
-		for (int64 c = 0; c < channels; c++)
-			for (int64 i = 0; i < positions; i++)
+		for (int64 c = 0; c < view->shape.dims[1]; c++)
+			for (int64 i = 0; i < elements_from(&view->shape, 2); i++)
 				memcpy((char *) disguised(to) + place(view, to_layout, n, c, i) * size,
 					   (char *) disguised(from) + place(view, from_layout, n, c, i) * size, size);
 	return OP_DONE;
