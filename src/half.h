@@ -1,13 +1,16 @@
 /*
- * The two 16-bit floats, to double and back. Both are IEEE-like: sign, exponent,
- * mantissa, with subnormals, infinities and NaN. From double there is one
- * rounding, to nearest, ties to even; too big a value becomes an infinity.
+ * The two 16-bit floats, to double and back, and elements of any float type. Both
+ * are IEEE-like: sign, exponent, mantissa, with subnormals, infinities and NaN.
+ * From double there is one rounding, to nearest, ties to even; too big a value
+ * becomes an infinity.
  */
 #ifndef HALF_H
 #define HALF_H
 
 #include <math.h>
 #include <string.h>
+
+#include "tensor.h"
 
 #define FLOAT16_MANTISSA 10
 #define FLOAT16_BIAS 15
@@ -97,6 +100,43 @@ static inline uint16
 double_to_bfloat16(double value)
 {
 	return double_to_small_float(value, BFLOAT16_MANTISSA, BFLOAT16_BIAS);
+}
+
+/* Element i of data of a float type, aligned. */
+static inline double
+float_get(DType dtype, const void *data, int64 i)
+{
+	switch (dtype)
+	{
+		case DT_FLOAT64:
+			return ((const double *) data)[i];
+		case DT_FLOAT16:
+			return half_to_double(((const uint16 *) data)[i]);
+		case DT_BFLOAT16:
+			return bfloat16_to_double(((const uint16 *) data)[i]);
+		default:
+			return ((const float *) data)[i];
+	}
+}
+
+static inline void
+float_set(DType dtype, void *data, int64 i, double value)
+{
+	switch (dtype)
+	{
+		case DT_FLOAT64:
+			((double *) data)[i] = value;
+			break;
+		case DT_FLOAT16:
+			((uint16 *) data)[i] = double_to_half(value);
+			break;
+		case DT_BFLOAT16:
+			((uint16 *) data)[i] = double_to_bfloat16(value);
+			break;
+		default:
+			((float *) data)[i] = value;
+			break;
+	}
 }
 
 #endif							/* HALF_H */

@@ -47,26 +47,6 @@ axis_count(const Window *w, int axis, int64 in, int64 pad_end, int64 i)
 	return Min(w->kernel[axis], in + pad_end - start);
 }
 
-static void
-store(DType dtype, void *data, int64 i, double value)
-{
-	switch (dtype)
-	{
-		case DT_FLOAT64:
-			((double *) data)[i] = value;
-			break;
-		case DT_FLOAT16:
-			((uint16 *) data)[i] = double_to_half(value);
-			break;
-		case DT_BFLOAT16:
-			((uint16 *) data)[i] = double_to_bfloat16(value);
-			break;
-		default:
-			((float *) data)[i] = value;
-			break;
-	}
-}
-
 /*
  * cuDNN's divisor / ours at every position, of the tensors' type, in palloc'd
  * memory; NULL where it is 1 everywhere. x and y are the spatial sizes.
@@ -98,7 +78,7 @@ make_factor(const PoolParams *params, DType dtype, const int64 *x, const int64 *
 				axis_count(w, axis, x[axis], w->pad_end[axis], position);
 			rest /= y[axis];
 		}
-		store(dtype, factor, i, value);
+		float_set(dtype, factor, i, value);
 	}
 	return factor;
 }

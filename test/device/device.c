@@ -133,41 +133,13 @@ device_download(void *host, const void *device, Size size)
 static double
 get(const TensorView *view, int64 i)
 {
-	const void *data = disguised(view->data);
-
-	switch (view->dtype)
-	{
-		case DT_FLOAT64:
-			return ((const double *) data)[i];
-		case DT_FLOAT16:
-			return half_to_double(((const uint16 *) data)[i]);
-		case DT_BFLOAT16:
-			return bfloat16_to_double(((const uint16 *) data)[i]);
-		default:
-			return ((const float *) data)[i];
-	}
+	return float_get(view->dtype, disguised(view->data), i);
 }
 
 static void
 set(const TensorView *view, int64 i, double value)
 {
-	void	   *data = disguised(view->data);
-
-	switch (view->dtype)
-	{
-		case DT_FLOAT64:
-			((double *) data)[i] = value;
-			break;
-		case DT_FLOAT16:
-			((uint16 *) data)[i] = double_to_half(value);
-			break;
-		case DT_BFLOAT16:
-			((uint16 *) data)[i] = double_to_bfloat16(value);
-			break;
-		default:
-			((float *) data)[i] = value;
-			break;
-	}
+	float_set(view->dtype, disguised(view->data), i, value);
 }
 
 static TensorLayout
