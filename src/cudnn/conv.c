@@ -206,10 +206,10 @@ nv_conv_backward_input(OpTask *task)
 }
 
 /*
- * Where padding is asymmetric: the image, in C order, becomes a copy of it in scratch memory
- * with zeros around it, and the padding nothing. Some engines for the gradient
- * of the weight take the padding at the begin for that at the end: seen in cuDNN
- * 9.19, in all types.
+ * Where padding is asymmetric: the image, in C order, becomes a copy of it in
+ * scratch memory with zeros around it, and the padding nothing. Some engines for
+ * the gradient of the weight take the padding at the begin for that at the end:
+ * seen in cuDNN 9.19, in all types.
  */
 static bool
 pad_image(Window *window, TensorView *image)

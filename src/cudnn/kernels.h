@@ -20,5 +20,6 @@ extern OpOutcome nv_copy(OpTask *task);
 extern TensorLayout nv_conv_layout(const OpTask *task);
 extern TensorLayout nv_pool_layout(const OpTask *task);
 extern TensorLayout nv_batch_norm_layout(const OpTask *task);
+extern TensorLayout nv_activation_layout(const OpTask *task);
 
 #endif							/* KERNELS_H */

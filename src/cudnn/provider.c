@@ -133,7 +133,7 @@ static const Provider provider = {
 		[OP_BATCH_NORM] = {nv_batch_norm, DT_FLOATS, nv_batch_norm_layout},
 		[OP_BATCH_NORM_TRAIN] = {nv_batch_norm_train, DT_FLOATS},
 		[OP_BATCH_NORM_BACKWARD] = {nv_batch_norm_backward, DT_FLOATS},
-		[OP_ACTIVATION] = {nv_activation, DT_FLOATS, nv_layout_as_input},
+		[OP_ACTIVATION] = {nv_activation, DT_FLOATS, nv_activation_layout},
 		[OP_COPY] = {nv_copy, DT_ALL},
 	},
 };

@@ -272,12 +272,6 @@ nv_uses_tensor_cores(DType dtype)
 	return dtype == DT_FLOAT32 ? nv.settings->allow_tf32 : dtype != DT_FLOAT64;
 }
 
-TensorLayout
-nv_layout_as_input(const OpTask *task)
-{
-	return task->layout;
-}
-
 bool
 nv_tensor_strided(int slot, DType dtype, int rank, const int *dims, const int *strides)
 {

@@ -105,9 +105,6 @@ extern bool nv_tensor(int slot, DType dtype, TensorLayout layout, int rank, cons
 /* Do convolutions of that type run on tensor cores, by the settings? */
 extern bool nv_uses_tensor_cores(DType dtype);
 
-/* The OpLayout of kernels that give the same bits in both layouts. */
-extern TensorLayout nv_layout_as_input(const OpTask *task);
-
 /* Same with strides, for a part of a larger tensor. */
 extern bool nv_tensor_strided(int slot, DType dtype, int rank, const int *dims, const int *strides);
 
