@@ -4,8 +4,11 @@ use strict;
 use warnings;
 
 use File::Copy;
+use FindBin;
+use lib $FindBin::Bin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Session;
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -46,10 +49,7 @@ for my $provider (grep { -e "$pkglibdir/cudnn_ops_$_.so" } 'onednn', 'cudnn')
 }
 
 # A folder with a core library of its own, beside which it looks for providers.
-my $libdir = PostgreSQL::Test::Utils::tempdir;
-copy("$pkglibdir/cudnn_ops.so", "$libdir/cudnn_ops.so") or die "copy: $!";
-$node->safe_psql('postgres',
-	"UPDATE pg_proc SET probin = '$libdir/cudnn_ops' WHERE probin = '\$libdir/cudnn_ops'");
+my $libdir = own_library($node);
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
 

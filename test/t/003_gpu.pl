@@ -4,8 +4,11 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib $FindBin::Bin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Session;
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -20,19 +23,10 @@ if ($reason ne '')
 	plan skip_all => "the cudnn provider is not usable here: $reason";
 }
 
-# The lines that a session prints, and its errors.
-sub session
-{
-	my ($sql) = @_;
-	my ($stdout, $stderr);
-	$node->psql('postgres', "\\set VERBOSITY verbose\n$sql", stdout => \$stdout, stderr => \$stderr, on_error_stop => 0);
-	return ($stderr, split /\n/, $stdout);
-}
-
 my $conv = "conv2d(tensor_random('{4,16,64,64}', i), tensor_random('{16,16,3,3}', 2), padding => '{1}')";
 
 # Out of device memory: an error for a named provider, the CPU for auto.
-my ($errors, @lines) = session(qq{
+my ($errors, @lines) = session($node, qq{
 	SET cudnn_ops.device_memory_limit = '1MB';
 	SET cudnn_ops.provider = cudnn;
 	SELECT length($conv) FROM generate_series(1, 1) i;
@@ -48,7 +42,7 @@ my ($errors, @lines) = session(qq{
 like($errors, qr/53200: out of device memory\nDETAIL:  .*bytes asked for.*device_memory_limit/, 'a limit of device memory is an error that says what was asked');
 is_deeply(\@lines, ['0|0', '1048704', 'cudnn|t|t', '1048704', '0|0'], 'auto goes on on the CPU, and the session goes on on the GPU');
 # Less workspace than a plan wants gives another plan, and the same bytes of it each time.
-($errors, @lines) = session(qq{
+($errors, @lines) = session($node, qq{
 	SET cudnn_ops.provider = cudnn;
 	SELECT tensor_max_abs_diff(a, b) < 1e-4, a = c FROM
 	(SELECT $conv AS a FROM generate_series(1, 1) i) s1, (SELECT $conv AS c FROM generate_series(1, 1) i) s3,
@@ -57,7 +51,7 @@ is_deeply(\@lines, ['0|0', '1048704', 'cudnn|t|t', '1048704', '0|0'], 'auto goes
 is($lines[0], 't|t', 'a workspace limit of 0 computes the same, deterministic gives equal bytes');
 
 # Settings are part of what a plan is kept by.
-($errors, @lines) = session(qq{
+($errors, @lines) = session($node, qq{
 	SET cudnn_ops.provider = cudnn;
 	DO \$\$ DECLARE y bytea; BEGIN
 		FOR i IN 1 .. 5 LOOP y := conv2d(tensor_random('{1,8,16,16}', i), tensor_random('{8,8,3,3}', 2)); END LOOP;
@@ -86,7 +80,7 @@ is( $node->safe_psql('postgres', q{
 }), 't|t', 'strict float32 is strict, TF32 is not');
 
 # A weight that repeats goes up once a query, whatever the number of rows.
-($errors, @lines) = session(q{
+($errors, @lines) = session($node, q{
 	SET cudnn_ops.provider = cudnn;
 	CREATE TABLE weights AS SELECT tensor_random('{64,64,3,3}', 2) AS w;
 	CREATE TABLE images AS SELECT tensor_random('{1,64,8,8}', i) AS x FROM generate_series(1, 50) AS i;
@@ -99,7 +93,7 @@ is_deeply([@lines[-2, -1]], ['50', 't|0'], 'a weight goes up once or twice for 5
 
 # A cancel acts soon while much work is under way, and memory comes back.
 my $begin = time;
-($errors, @lines) = session(q{
+($errors, @lines) = session($node, q{
 	SET cudnn_ops.provider = cudnn;
 	SET statement_timeout = '1s';
 	SELECT count(length(conv2d(tensor_random('{16,64,128,128}', 1), tensor_random('{64,64,3,3}', i), padding => '{1}'))) FROM generate_series(1, 100000) i;
